@@ -1,0 +1,27 @@
+"""What every test shares: a quiet CPU, a cache of its own, real data where it is."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder of the process they serve
+    _cache = tempfile.TemporaryDirectory(prefix="credo-tests-", ignore_cleanup_errors=True)
+    os.environ["CREDO_CACHE"] = _cache.name  # the user's own cache stays untouched
+
+from jaxtyping import install_import_hook
+
+install_import_hook("credo", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data sets, named by CREDO_DATA."""
+    folder = os.environ.get("CREDO_DATA")
+    if not folder:
+        pytest.skip("CREDO_DATA is not set: real-data tests skipped")
+    if not Path(folder).is_dir():
+        pytest.fail(f"CREDO_DATA is {folder!r}, which is no folder: correct or unset it")
+    return Path(folder)
