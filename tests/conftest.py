@@ -11,10 +11,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder of the
     _cache = tempfile.TemporaryDirectory(prefix="credo-tests-", ignore_cleanup_errors=True)
     os.environ["CREDO_CACHE"] = _cache.name  # the user's own cache stays untouched
 
-from jaxtyping import install_import_hook
-
-install_import_hook("credo", "beartype.beartype")
-
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A folder (or module) may import those to its left. "credo" is the public namespace itself, which
 # gathers names from everywhere: only what is built on the whole library may import it.
-FREE = ("errors", "files")
+FREE = ("errors", "files", "caching", "keys")
 ORDER = (
     *("data", "networks", "model", "posterior", "predictive", "evaluation", "inference"),
     *("decisions", "credo", "experiments", "report", "sklearn", "app"),
