@@ -1,0 +1,49 @@
+"""credo turns a neural network into one that knows what it does not know."""
+
+from credo import data, networks
+from credo.errors import CredoError, DivergedError
+from credo.evaluation.evaluate import evaluate
+from credo.inference import HMC, MAP, METHODS, CredoWarning, Dropout, fit
+from credo.model import (
+    Bernoulli,
+    Categorical,
+    FanInPrior,
+    LayerPrior,
+    Model,
+    Normal,
+    NormalInputScale,
+    NormalLearntScale,
+    NormalPrior,
+    Target,
+)
+from credo.posterior import load, save
+from credo.predictive import predict
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "HMC",
+    "MAP",
+    "METHODS",
+    "Bernoulli",
+    "Categorical",
+    "CredoError",
+    "CredoWarning",
+    "DivergedError",
+    "Dropout",
+    "FanInPrior",
+    "LayerPrior",
+    "Model",
+    "Normal",
+    "NormalInputScale",
+    "NormalLearntScale",
+    "NormalPrior",
+    "Target",
+    "data",
+    "evaluate",
+    "fit",
+    "load",
+    "networks",
+    "predict",
+    "save",
+]

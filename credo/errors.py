@@ -1,0 +1,9 @@
+"""The one exception users should ever see from credo."""
+
+
+class CredoError(ValueError):
+    """Something the user can mend: says what was received, what was expected, what to change."""
+
+
+class DivergedError(CredoError):
+    """A run whose loss or chain left the finite numbers."""

@@ -1,0 +1,55 @@
+"""Sort confidences into bins and sum up the gaps between hits and confidence."""
+
+import math
+
+import numpy as np
+
+from credo.evaluation.estimate import Estimate, bootstrap
+
+GROUPS = 1000  # the spread of 1000 sums is known to 1 / sqrt(2 * 1000) = 2 %
+
+
+def equal_width(confidence: np.ndarray, bins: int) -> np.ndarray:
+    """Bin numbers for the bins (b / bins, (b + 1) / bins], as in Guo et al. 2017."""
+    inner_edges = np.linspace(0, 1, bins + 1)[1:-1]
+    return np.searchsorted(inner_edges, confidence, side="left")
+
+
+def equal_mass(confidence: np.ndarray, bins: int) -> np.ndarray:
+    """Bin numbers such that bins hold equally many data; equal confidences stay together."""
+    ranks = np.searchsorted(np.sort(confidence), confidence, side="left")
+    return ranks * bins // len(confidence)
+
+
+def calibration_error(cells: np.ndarray, surplus: np.ndarray, num_cells: int) -> Estimate:
+    """Sum over cells of |G|, G = (1/n) Σ surplus of the data in the cell.
+
+    The error is a bootstrap of the gaps G. The observed gaps hold noise already, and scattering
+    them once more would make |G| of a calibrated forecast seem to vary too much; so they are shrunk
+    first, until Σ G² is what it would be without noise. What is left is an error that is right
+    within some 15 %: nothing does better where the absolute value has its kink.
+
+    Args:
+        cells: (n, C) cell numbers; datum i adds surplus[i, c] to cell cells[i, c].
+        surplus: (n, C) hit − confidence.
+    """
+    num_data = len(cells)
+    sums = _grouped_sums(cells, surplus, num_cells) / num_data
+    gaps = sums.sum(axis=0)
+    value = float(np.abs(gaps).sum())
+    if num_data < 2:
+        return Estimate(value, math.nan)
+    deviations = bootstrap(lambda weights: weights @ sums, len(sums)) - gaps
+    power = (gaps**2).sum()
+    signal = max(power - deviations.var(axis=0).sum(), 0.0)
+    noiseless = gaps * math.sqrt(signal / power) if power > 0 else gaps
+    return Estimate(value, float(np.abs(noiseless + deviations).sum(axis=1).std(ddof=1)))
+
+
+def _grouped_sums(cells, surplus, num_cells):
+    """Surplus per (group, cell): pooled at random, so that resampling costs the same for any n."""
+    num_groups = min(len(cells), GROUPS)
+    groups = np.random.default_rng(0).permutation(len(cells)) % num_groups
+    flat = groups[:, None] * num_cells + cells
+    sums = np.bincount(flat.ravel(), surplus.ravel(), minlength=num_groups * num_cells)
+    return sums.reshape(num_groups, num_cells)

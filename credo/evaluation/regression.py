@@ -1,0 +1,104 @@
+"""Metrics of predicted means, intervals, densities and draws.
+
+`y` is (n,), or (n, d) for d outputs; outputs of one datum are averaged first, since they are not
+independent.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from credo.errors import CredoError
+from credo.evaluation.checks import as_array, require_same_shape
+from credo.evaluation.estimate import Estimate, mean_estimate
+
+
+def rmse(mean: ArrayLike, y: ArrayLike) -> Estimate:
+    """Root mean squared error; its error by the delta method, se(MSE) / (2 RMSE).
+
+    Example:
+        >>> rmse([0.0, 0.0], [3.0, -3.0]).value
+        3.0
+    """
+    mean, y = as_array(mean, "mean", dims=(1, 2)), as_array(y, "y", dims=(1, 2))
+    require_same_shape(mean=mean, y=y)
+    mse, error = mean_estimate(_per_datum((mean - y) ** 2))
+    root = math.sqrt(mse)
+    return Estimate(root, error / (2 * root) if root > 0 else error)
+
+
+def nll(log_prob: ArrayLike) -> Estimate:
+    """Mean of minus the log density of each datum, in nats; infinite where a density was zero.
+
+    Args:
+        log_prob: (n,), log of the density averaged over posterior draws: log of the mean.
+
+    Example:
+        >>> nll([-1.0, -3.0]).value
+        2.0
+    """
+    return mean_estimate(-as_array(log_prob, "log_prob"))
+
+
+def interval_coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> Estimate:
+    """Share of targets within [lower, upper]; compare it with the level of the interval.
+
+    Example:
+        >>> interval_coverage([0.0, 0.0], [1.0, 1.0], [0.5, 2.0]).value
+        0.5
+    """
+    lower, upper = _interval(lower, upper)
+    y = as_array(y, "y", dims=(1, 2))
+    require_same_shape(lower=lower, y=y)
+    return mean_estimate(_per_datum((lower <= y) & (y <= upper)))
+
+
+def interval_width(lower: ArrayLike, upper: ArrayLike) -> Estimate:
+    """Mean of upper − lower: of two intervals with the same coverage, the narrower knows more."""
+    lower, upper = _interval(lower, upper)
+    return mean_estimate(_per_datum(upper - lower))
+
+
+def crps(draws: ArrayLike, y: ArrayLike) -> Estimate:
+    """Continuous ranked probability score E|X − y| − ½ E|X − X'|, in the units of y.
+
+    Unbiased in the number of draws S: the second term runs over pairs of different draws, and is
+    Σ_i (2i − S − 1) x_(i) / (S (S − 1)) for sorted draws.
+
+    Args:
+        draws: (S, n) draws of the target, noise included; S ≥ 2.
+        y: (n,).
+
+    Reference: Gneiting & Raftery, "Strictly proper scoring rules, prediction, and estimation",
+    JASA 2007.
+
+    Example:
+        >>> crps([[0.0], [2.0]], [1.0]).value
+        0.0
+    """
+    draws, y = as_array(draws, "draws", dims=(2,)), as_array(y, "y")
+    num_draws = len(draws)
+    if num_draws < 2 or draws.shape[1] != len(y):
+        raise CredoError(
+            f"draws has shape {draws.shape}; expected (at least 2 draws, {len(y)} targets): "
+            "put the draws on the first axis."
+        )
+    ranks = np.arange(1, num_draws + 1)
+    spread = (2 * ranks - num_draws - 1) @ np.sort(draws, axis=0) / (num_draws * (num_draws - 1))
+    return mean_estimate(np.abs(draws - y).mean(axis=0) - spread)
+
+
+def _interval(lower, upper):
+    lower, upper = as_array(lower, "lower", dims=(1, 2)), as_array(upper, "upper", dims=(1, 2))
+    require_same_shape(lower=lower, upper=upper)
+    if (lower > upper).any():
+        raise CredoError(
+            f"lower is above upper for {(lower > upper).sum()} of {lower.size} intervals; "
+            "expected lower <= upper: swap them."
+        )
+    return lower, upper
+
+
+def _per_datum(values):
+    return values.reshape(len(values), -1).mean(axis=1)

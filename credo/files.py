@@ -1,0 +1,120 @@
+"""Files that are whole or absent, and that cannot run code: safetensors with JSON metadata."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from credo.errors import CredoError
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it to `path` on success, remove it on failure.
+
+    Whatever happens (error, full disk, kill), `path` holds either its old content or the new one.
+    """
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise CredoError(f"cannot write {path}: {error.strerror}; choose another path") from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CredoError(f"cannot write {path}: {error.strerror}; nothing was written") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise now, before an hour of work, if `path` could not be written at the end of it."""
+    path = Path(path)
+    if path.is_dir():
+        raise CredoError(f"cannot write {path}: it is a folder; name a file")
+    if not path.parent.is_dir():
+        raise CredoError(f"cannot write {path}: no folder {path.parent}; create it first")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise CredoError(f"cannot write {path}: permission denied; choose another path")
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """Name every leaf of a pytree by its path, e.g. `network/dense0/w`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {path_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(template: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
+    """Fill a pytree shaped like `template` with the arrays that `flatten` named."""
+
+    def fill(path: Any, leaf: Any) -> np.ndarray:
+        name = prefix + path_name(path)
+        if name not in arrays:
+            raise CredoError(f"the file has no array {name!r}; it was saved from another network")
+        return arrays[name]
+
+    return jax.tree_util.tree_map_with_path(fill, template)
+
+
+def path_name(path: Any) -> str:
+    """`(DictKey('dense0'), DictKey('w'))` becomes `dense0/w`."""
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def save_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict) -> None:
+    """Write arrays and JSON-able metadata as one safetensors file, atomically, with a digest."""
+    from safetensors.numpy import save_file
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps(metadata)
+    header = {"credo": text, "sha256": _digest(arrays, text)}
+    with atomic_path(path) as temporary:
+        try:
+            save_file(arrays, temporary, metadata=header)
+        except Exception as error:  # safetensors wraps the operating system's error in its own
+            raise OSError(0, str(error)) from error
+
+
+def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
+    """Read what `save_arrays` wrote; refuse a file that was truncated or altered."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise CredoError(f"no file {path}; check the path")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CredoError(f"{path} is not a whole safetensors file ({error}); save it anew") from error
+    if "credo" not in header:
+        raise CredoError(f"{path} was not written by credo: it has no credo metadata")
+    if header.get("sha256") != _digest(arrays, header["credo"]):
+        raise CredoError(f"{path} was altered after it was saved (its digest differs); save it anew")
+    return arrays, json.loads(header["credo"])
+
+
+def _digest(arrays: dict[str, np.ndarray], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

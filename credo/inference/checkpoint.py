@@ -1,0 +1,61 @@
+"""Checkpoints: a run in flight as one file, so that a kill loses seconds, not hours."""
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from credo import files
+from credo.errors import CredoError
+
+
+@dataclass
+class Checkpoint:
+    """Where a run is saved, how often, and the fingerprint of the run it belongs to."""
+
+    path: Path | None
+    every_seconds: float = 0.0
+    fingerprint: str = ""
+    due: float = 0.0
+
+    @staticmethod
+    def open(path, every_seconds: float, settings: Any, keys: list, data: Any) -> "Checkpoint":
+        if path is None:
+            return Checkpoint(None)
+        files.check_writable(path)
+        digest = hashlib.sha256(repr(settings).encode())
+        for array in [jax.random.key_data(key) for key in keys] + list(data):
+            digest.update(np.asarray(array).tobytes())
+        due = time.monotonic() + every_seconds
+        return Checkpoint(Path(path), every_seconds, digest.hexdigest(), due)
+
+    def load(self, chains: list) -> tuple[list, int]:
+        """The saved chains and their step, or the given fresh ones and 0."""
+        if self.path is None or not self.path.exists():
+            return chains, 0
+        arrays, metadata = files.load_arrays(self.path)
+        if metadata.get("fingerprint") != self.fingerprint:
+            raise CredoError(
+                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, data or "
+                "seed differ); delete it to start afresh, or name another file"
+            )
+        return jax.tree.map(jnp.asarray, files.unflatten(chains, arrays)), metadata["step"]
+
+    def save_when_due(self, chains: list, step: int) -> None:
+        if self.path is not None and time.monotonic() >= self.due:
+            began = time.monotonic()
+            metadata = {"fingerprint": self.fingerprint, "step": step}
+            files.save_arrays(self.path, files.flatten(chains), metadata)
+            spent = time.monotonic() - began
+            # Saving may take no more than a twentieth of the time, however large the run.
+            self.due = time.monotonic() + max(self.every_seconds, 20 * spent)
+
+    def remove(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

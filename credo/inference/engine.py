@@ -1,0 +1,224 @@
+"""The only loop: it runs every method.
+
+One compiled function advances a chain by any number of steps on data that stays on the device.
+Between calls, on the host: progress, checkpoint, divergence check. Every random number comes from
+the chain's key and the step's index, so a run that was killed and resumed, or cut into other
+chunks, gives the same bits.
+"""
+
+import dataclasses
+import functools
+import os
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from credo.caching import enable_compilation_cache
+from credo.data.batches import batch_indices
+from credo.errors import CredoError, DivergedError
+from credo.inference.checkpoint import Checkpoint
+from credo.inference.method import Method, Plan
+from credo.inference.progress import Progress
+from credo.inference.registry import name_of
+from credo.keys import as_key
+from credo.model import Batch, Model, Target
+from credo.posterior import Posterior
+
+CHUNK_SECONDS = 0.4  # long enough to cost nothing, short enough for Ctrl-C and the progress bar
+
+
+class CredoWarning(UserWarning):
+    """A run that ended but should not be trusted as it is."""
+
+
+class Chain(NamedTuple):
+    """One chain in flight: its state, what it stored so far, what it recorded so far."""
+
+    state: Any
+    kept: Any
+    info: dict[str, Array]
+
+
+def fit(
+    model: Model,
+    data: Any,
+    method: Method,
+    key: int | Array = 0,
+    *,
+    temperature: float = 1.0,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 20.0,
+    progress: bool | None = None,
+    extra: dict | None = None,
+) -> Posterior:
+    """Infer the posterior of `model` given `data` (a pair of x and y) with `method`.
+
+    Args:
+        key: an integer seed or a JAX key; the same key gives the same bits.
+        temperature: 1 for the Bayesian posterior, below 1 for a cold one.
+        checkpoint: a file to save the run to every `checkpoint_seconds`, and to resume from if it
+            exists; removed when the run is done.
+        progress: show a progress bar; by default only on a terminal.
+        extra: JSON-able data to keep with the posterior.
+
+    Example:
+        >>> data = credo.data.load("digits")
+        >>> model = credo.Model(credo.networks.MLP(hidden=(32,)), credo.Categorical(10))
+        >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=100))
+    """
+    enable_compilation_cache()
+    batch = check_data(model, data)
+    num_data = len(batch.x)
+    target = Target(model, num_data, batch.x.shape[1:], temperature)
+    plan = method.plan(num_data)
+    keys = [jax.random.fold_in(as_key(key), chain) for chain in range(plan.num_chains)]
+    started = time.perf_counter()
+    chains = [_start(method, target, plan, chain_key, batch) for chain_key in keys]
+    store = Checkpoint.open(checkpoint, checkpoint_seconds, (method, target, plan), keys, batch)
+    chains = _run(method, target, plan, keys, batch, chains, store, progress)
+    info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}
+    kept = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[chain.kept for chain in chains])
+    posterior = method.posterior(target, [chain.state for chain in chains], kept)
+    record = dataclasses.replace(
+        posterior.record,
+        input_shape=target.input_shape,
+        method=name_of(method),
+        options=dataclasses.asdict(method),  # type: ignore[call-overload]
+        seconds=time.perf_counter() - started,
+        history=info,
+        extra=extra or {},
+    )
+    posterior = dataclasses.replace(posterior, record=record)
+    for message in getattr(method, "warnings", lambda *_: [])(target, posterior, batch, info):
+        warnings.warn(message, CredoWarning, stacklevel=2)
+    store.remove()
+    return posterior
+
+
+def check_data(model: Model, data: Any) -> Batch:
+    """Validate a pair of inputs and targets and move it to the device."""
+    x, y = np.asarray(data[0]), np.asarray(data[1])
+    if len(x) != len(y):
+        raise CredoError(f"x has {len(x)} rows, y has {len(y)}; they must match")
+    if len(x) == 0:
+        raise CredoError("there are no data to fit: x has no rows")
+    if not np.issubdtype(x.dtype, np.number) or not np.isfinite(x).all():
+        raise CredoError("x must hold finite numbers; fill or remove NaN and infinite entries")
+    y = model.likelihood.check(y)
+    if hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
+        raise CredoError(f"all {len(y)} labels are {y[0]}: one class only; a classifier needs two")
+    dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
+    return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype))
+
+
+@functools.partial(jax.jit, static_argnames=("method", "target", "plan"))
+def _start(method: Method, target: Target, plan: Plan, key: Array, data: Batch) -> Chain:
+    init_key, state_key = jax.random.split(jax.random.fold_in(key, 0))
+    params = target.model.init(init_key, target.input_shape)
+    state = method.init(state_key, target, params, _batch(target, plan, key, data, 0))
+    first = jax.eval_shape(functools.partial(_step, method, target, plan, key, data), 0, state)[1]
+    kept = jax.eval_shape(method.keep, state)
+    empty = lambda count: lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype)  # noqa: E731
+    return Chain(
+        state, jax.tree.map(empty(plan.num_kept), kept), jax.tree.map(empty(plan.num_steps), first)
+    )
+
+
+def _batch(target: Target, plan: Plan, key: Array, data: Batch, index) -> Batch:
+    if plan.batch_size is None or plan.batch_size >= target.num_data:
+        return data
+    rows = batch_indices(jax.random.fold_in(key, 2), index, target.num_data, plan.batch_size)
+    return Batch(data.x[rows], data.y[rows])
+
+
+def _step(method: Method, target: Target, plan: Plan, key: Array, data: Batch, index, state):
+    step_key = jax.random.fold_in(jax.random.fold_in(key, 1), index)
+    return method.step(step_key, target, state, _batch(target, plan, key, data, index))
+
+
+@functools.partial(
+    jax.jit, static_argnames=("method", "target", "plan"), donate_argnames=("chain",)
+)
+def _advance(
+    method: Method, target: Target, plan: Plan, key: Array, data: Batch, chain: Chain, start, stop
+) -> Chain:
+    """Run steps start … stop − 1: the bounds are data, so every chunk is the same program.
+
+    Steps come in segments that end where something is stored. A segment cut short by `stop` stores
+    a provisional value, which the segment's true end overwrites.
+    """
+
+    def one_step(index, carry):
+        state, info = carry
+        state, new = _step(method, target, plan, key, data, index, state)
+        return state, {name: info[name].at[index].set(new[name]) for name in info}
+
+    def segment(carry):
+        index, (state, kept, info) = carry
+        slot = jnp.maximum(index - plan.num_warmup, 0) // plan.thin
+        sampling_end = plan.num_warmup + (slot + 1) * plan.thin
+        end = jnp.minimum(jnp.where(index < plan.num_warmup, plan.num_warmup, sampling_end), stop)
+        state, info = jax.lax.fori_loop(index, end, one_step, (state, info))
+        value = method.keep(state)
+        kept = jax.tree.map(lambda buffer, leaf: buffer.at[slot].set(leaf), kept, value)
+        return end, Chain(state, kept, info)
+
+    return jax.lax.while_loop(lambda carry: carry[0] < stop, segment, (start, chain))[1]
+
+
+def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chain]:
+    chains, step = store.load(chains)
+    chunk = 1
+    with Progress(plan.num_steps, step, name_of(method), progress) as bar, _pool(plan) as pool:
+        while step < plan.num_steps:
+            stop = min(step + chunk, plan.num_steps)
+            began = time.perf_counter()
+            chains = _advance_all(pool, method, target, plan, keys, data, chains, step, stop)
+            elapsed = time.perf_counter() - began
+            _check_finite(method, chains, step, stop)
+            # The first call also compiles: it says nothing about the speed of a step.
+            growth = 8 if chunk == 1 else min(8.0, CHUNK_SECONDS / max(elapsed, 1e-6))
+            chunk, step = max(1, int(chunk * growth)), stop
+            bar.update(step, {name: chains[0].info[name][step - 1] for name in chains[0].info})
+            store.save_when_due(chains, step)
+    return chains
+
+
+def _pool(plan: Plan) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(plan.num_chains, os.cpu_count() or 1))
+
+
+def _advance_all(pool, method, target, plan, keys, data, chains, start, stop) -> list[Chain]:
+    """Advance every chain: on CPU one compiled chain per core, elsewhere all as one program."""
+
+    def advance(key: Array, chain: Chain) -> Chain:
+        return jax.block_until_ready(
+            _advance(method, target, plan, key, data, chain, start, stop)
+        )
+
+    if len(chains) == 1:
+        return [advance(keys[0], chains[0])]
+    if jax.default_backend() == "cpu":
+        return list(pool.map(advance, keys, chains))
+    together = jax.vmap(lambda k, c: _advance(method, target, plan, k, data, c, start, stop))
+    stacked = together(jnp.stack(keys), jax.tree.map(lambda *a: jnp.stack(a), *chains))
+    return [jax.tree.map(lambda a, i=i: a[i], stacked) for i in range(len(chains))]
+
+
+def _check_finite(method: Method, chains: list[Chain], start: int, stop: int) -> None:
+    for index, chain in enumerate(chains):
+        for name in {"loss", "log_joint"} & set(chain.info):
+            values = np.asarray(chain.info[name][start:stop])
+            if not np.isfinite(values).all():
+                step = start + int(np.argmin(np.isfinite(values)))
+                remedy = getattr(method, "remedy", lambda: "check the data and the settings")()
+                raise DivergedError(
+                    f"{name_of(method)}: the {name.replace('_', ' ')} became {values[step - start]} "
+                    f"at step {step} of chain {index}; {remedy}"
+                )

@@ -1,0 +1,79 @@
+"""What every inference method is: fields that are its hyper-parameters, and pure functions.
+
+A method is a frozen dataclass, no base class:
+
+    plan(num_data) -> Plan                      how long, how many chains, which batches
+    init(key, target, params, batch) -> state   state holds only what the next step needs
+    step(key, target, state, batch) -> (state, info)
+    keep(state) -> pytree or None               what the run stores every `thin` steps
+    posterior(target, states, kept) -> Posterior
+
+and, where it can go wrong in its own way,
+
+    warnings(target, posterior, batch, info) -> list of str    what to say after the run
+    remedy() -> str                                            what to change after a NaN
+
+`states` has one state per chain, `kept` leaves have leading axes (chain, draw).
+"""
+
+import math
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from jaxtyping import Array
+
+from credo.errors import CredoError
+from credo.model import Batch, Target
+from credo.networks import Params
+from credo.posterior import Posterior
+
+State = TypeVar("State")
+Info = dict[str, Array]
+
+
+class Plan(NamedTuple):
+    """The shape of a run. `num_steps` counts all steps of one chain, warm-up included."""
+
+    num_steps: int
+    num_warmup: int = 0
+    thin: int = 1
+    num_chains: int = 1
+    batch_size: int | None = None
+    """None: every step sees all the data."""
+
+    @property
+    def num_kept(self) -> int:
+        return (self.num_steps - self.num_warmup) // self.thin
+
+
+class Method(Protocol[State]):
+    """The contract described at the top of this module."""
+
+    def plan(self, num_data: int) -> Plan: ...
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> State: ...
+
+    def step(
+        self, key: Array, target: Target, state: State, batch: Batch
+    ) -> tuple[State, Info]: ...
+
+    def keep(self, state: State) -> Params | None: ...
+
+    def posterior(self, target: Target, states: list[State], kept: Any) -> Posterior: ...
+
+
+def check_fields(method: Any, **bounds: tuple[float, float]) -> None:
+    """Raise unless each named field lies in its half-open interval (low, high]."""
+    for name, (low, high) in bounds.items():
+        value = getattr(method, name)
+        if value is None:
+            continue
+        if not (isinstance(value, int | float) and low < value <= high):
+            upper = "" if math.isinf(high) else f" and at most {high:g}"
+            raise CredoError(
+                f"{type(method).__name__}: {name} must be greater than {low:g}{upper}, got {value}"
+            )
+
+
+POSITIVE = (0.0, math.inf)
+COUNT = (0, math.inf)
+NOT_NEGATIVE = (-1e-300, math.inf)

@@ -1,0 +1,62 @@
+"""Stochastic gradient descent shared by the methods that optimise."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import optax
+from jaxtyping import Array
+
+from credo.inference.method import COUNT, POSITIVE, Plan, check_fields
+from credo.networks import Params
+
+Optimizer = Literal["adam", "sgd", "momentum"]
+Schedule = Literal["constant", "cosine"]
+
+
+class Descent(NamedTuple):
+    """Parameters and the optimiser's memory."""
+
+    params: Params
+    memory: Any
+
+
+def check_descent(method: Any) -> None:
+    """Validate the fields that every optimising method has."""
+    check_fields(
+        method, learning_rate=POSITIVE, num_steps=COUNT, num_epochs=COUNT, batch_size=COUNT
+    )
+
+
+def plan_descent(method: Any, num_data: int) -> Plan:
+    """num_steps, or as many as num_epochs passes over the data take."""
+    batch_size = min(method.batch_size or num_data, num_data)
+    steps = method.num_steps
+    if method.num_epochs is not None:
+        steps = max(1, int(method.num_epochs * (num_data // batch_size)))
+    return Plan(num_steps=steps, num_warmup=steps, batch_size=batch_size)
+
+
+def optimizer(method: Any, num_data: int) -> optax.GradientTransformation:
+    rate: Any = method.learning_rate
+    if method.schedule == "cosine":
+        rate = optax.cosine_decay_schedule(rate, plan_descent(method, num_data).num_steps)
+    makers = {"adam": optax.adam, "sgd": optax.sgd, "momentum": lambda r: optax.sgd(r, 0.9)}
+    return makers[method.optimizer](rate)
+
+
+def start(method: Any, num_data: int, params: Params) -> Descent:
+    return Descent(params, optimizer(method, num_data).init(params))
+
+
+def descend(
+    method: Any, num_data: int, state: Descent, loss: Callable[[Params], Array]
+) -> tuple[Descent, dict[str, Array]]:
+    """One step down the gradient of `loss`."""
+    value, gradient = jax.value_and_grad(loss)(state.params)
+    updates, memory = optimizer(method, num_data).update(gradient, state.memory, state.params)
+    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": value}
+
+
+def remedy(method: Any) -> str:
+    return f"lower learning_rate (got {method.learning_rate:g}) or standardise the inputs"

@@ -1,0 +1,30 @@
+"""Every method by the name it has on the command line. A new method adds one line here."""
+
+import difflib
+from typing import Any
+
+from credo.errors import CredoError
+from credo.inference.dropout import Dropout
+from credo.inference.hmc import HMC
+from credo.inference.map import MAP
+
+METHODS: dict[str, type] = {
+    "map": MAP,
+    "dropout": Dropout,
+    "hmc": HMC,
+}
+
+
+def method_named(name: str) -> type:
+    """The class of a registered method."""
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise CredoError(f"unknown method {name!r}; known: {', '.join(METHODS)}{hint}")
+    return METHODS[name]
+
+
+def name_of(method: Any) -> str:
+    """The registry name of a method, or its class name if it is not registered."""
+    names = {cls: name for name, cls in METHODS.items()}
+    return names.get(type(method), type(method).__name__)

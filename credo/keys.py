@@ -1,0 +1,15 @@
+"""Random keys: an integer seed or a JAX key, everywhere."""
+
+import jax
+from jaxtyping import Array
+
+from credo.errors import CredoError
+
+
+def as_key(key: int | Array) -> Array:
+    """Accept a seed where a key is wanted."""
+    if isinstance(key, int):
+        return jax.random.key(key)
+    if not jax.dtypes.issubdtype(getattr(key, "dtype", None), jax.dtypes.prng_key):
+        raise CredoError(f"key must be an integer seed or jax.random.key(seed), got {key!r}")
+    return key

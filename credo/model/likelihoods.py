@@ -1,0 +1,161 @@
+"""Likelihoods: how network outputs become distributions over targets.
+
+Each says how many outputs it needs per datum, may own parameters (a learnt noise scale), gives the
+log density of targets, and turns the outputs of many posterior draws into a predictive summary.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from credo.errors import CredoError
+
+LOG_2PI = float(np.log(2 * np.pi))
+MINIMUM_SCALE = 1e-3  # an input-dependent noise scale may not collapse onto a training point
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """p(y | f) = softmax(f)_y, for integer labels 0 … num_classes − 1."""
+
+    num_classes: int
+
+    @property
+    def num_outputs(self) -> int:
+        return self.num_classes
+
+    def init(self) -> dict:
+        return {}
+
+    def log_prob(self, params: dict, outputs: Float[Array, "n k"], y: Int[Array, " n"]) -> Array:
+        log_probs = jax.nn.log_softmax(outputs)
+        return jnp.take_along_axis(log_probs, y[:, None], axis=1)[:, 0]
+
+    def check(self, y: np.ndarray) -> np.ndarray:
+        return _checked_labels(y, self.num_classes)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """p(y = 1 | f) = sigmoid(f), for labels 0 and 1, with one network output."""
+
+    num_outputs: int = 1
+    num_classes: int = 2
+
+    def init(self) -> dict:
+        return {}
+
+    def log_prob(self, params: dict, outputs: Float[Array, "n 1"], y: Int[Array, " n"]) -> Array:
+        return jax.nn.log_sigmoid(jnp.where(y > 0, outputs[:, 0], -outputs[:, 0]))
+
+    def check(self, y: np.ndarray) -> np.ndarray:
+        return _checked_labels(y, 2)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """p(y | f) = N(f, scale²) with known noise."""
+
+    scale: float = 1.0
+    num_outputs: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0:
+            raise CredoError(f"the noise scale must be positive, got scale={self.scale}")
+
+    def init(self) -> dict:
+        return {}
+
+    def moments(self, params: dict, outputs: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of y, each (n, targets) or broadcastable to it."""
+        return outputs, jnp.asarray(self.scale, outputs.dtype)
+
+    def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
+        return _normal_log_prob(*self.moments(params, outputs), y)
+
+    def check(self, y: np.ndarray) -> np.ndarray:
+        return _checked_values(y, self.num_outputs)
+
+
+@dataclass(frozen=True)
+class NormalLearntScale:
+    """p(y | f) = N(f, σ²) with one σ per target, learnt with the weights: a priori log σ ~ N(0, 1).
+
+    The prior suits standardised targets, which is what credo trains on by default.
+    """
+
+    num_outputs: int = 1
+
+    def init(self) -> dict:
+        return {"log_scale": jnp.full(self.num_outputs, -1.0)}
+
+    def moments(self, params: dict, outputs: Array) -> tuple[Array, Array]:
+        return outputs, jnp.exp(params["log_scale"])
+
+    def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
+        return _normal_log_prob(*self.moments(params, outputs), y)
+
+    def check(self, y: np.ndarray) -> np.ndarray:
+        return _checked_values(y, self.num_outputs)
+
+
+@dataclass(frozen=True)
+class NormalInputScale:
+    """p(y | f) = N(f₁, softplus(f₂)²): the network also outputs the noise at each input."""
+
+    num_targets: int = 1
+
+    @property
+    def num_outputs(self) -> int:
+        return 2 * self.num_targets
+
+    def init(self) -> dict:
+        return {}
+
+    def moments(self, params: dict, outputs: Array) -> tuple[Array, Array]:
+        mean, raw = jnp.split(outputs, 2, axis=-1)
+        return mean, jax.nn.softplus(raw) + MINIMUM_SCALE
+
+    def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
+        return _normal_log_prob(*self.moments(params, outputs), y)
+
+    def check(self, y: np.ndarray) -> np.ndarray:
+        return _checked_values(y, self.num_targets)
+
+
+Likelihood = Categorical | Bernoulli | Normal | NormalLearntScale | NormalInputScale
+
+
+def _normal_log_prob(mean: Array, scale: Array, y: Array) -> Array:
+    y = y.reshape(mean.shape)
+    standardized = (y - mean) / scale
+    terms = -0.5 * standardized**2 - jnp.log(scale) - 0.5 * LOG_2PI
+    return terms.sum(axis=-1)
+
+
+def _checked_labels(y: np.ndarray, num_classes: int) -> np.ndarray:
+    y = np.asarray(y)
+    if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
+        raise CredoError(
+            f"labels must be a vector of integers 0 … {num_classes - 1}, "
+            f"got {y.dtype} of shape {y.shape}"
+        )
+    if y.size and (y.min() < 0 or y.max() >= num_classes):
+        raise CredoError(
+            f"labels must lie in 0 … {num_classes - 1}, got {y.min()} … {y.max()}; "
+            "set the number of classes of the likelihood to match"
+        )
+    return y.astype(np.int32)
+
+
+def _checked_values(y: np.ndarray, num_targets: int) -> np.ndarray:
+    y = np.asarray(y)
+    if not np.issubdtype(y.dtype, np.number) or not np.all(np.isfinite(y)):
+        raise CredoError("targets must be finite numbers; remove or mend NaN and infinite values")
+    y = y.reshape(len(y), -1)
+    if y.shape[1] != num_targets:
+        raise CredoError(f"the likelihood expects {num_targets} target(s) a row, got {y.shape[1]}")
+    return y

@@ -1,0 +1,23 @@
+"""Networks: MLP, LeNet, and adapters for networks written elsewhere."""
+
+from credo.networks.adapters import Equinox, Functions
+from credo.networks.lenet import LeNet
+from credo.networks.mlp import MLP
+from credo.networks.network import Network, Noise, Params, no_noise, site_shapes
+from credo.networks.weights import NormalWeight, conv, linear, max_pool
+
+__all__ = [
+    "MLP",
+    "Equinox",
+    "Functions",
+    "LeNet",
+    "Network",
+    "Noise",
+    "NormalWeight",
+    "Params",
+    "conv",
+    "linear",
+    "max_pool",
+    "no_noise",
+    "site_shapes",
+]

@@ -1,0 +1,8 @@
+"""Posteriors: what inference gives and prediction takes."""
+
+from credo.posterior.noisy import NoisyNetwork
+from credo.posterior.record import Record
+from credo.posterior.samples import Samples
+from credo.posterior.storage import Posterior, load, save
+
+__all__ = ["NoisyNetwork", "Posterior", "Record", "Samples", "load", "save"]

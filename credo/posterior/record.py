@@ -1,0 +1,24 @@
+"""What a posterior remembers of how it came about."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a posterior was made: enough to check inputs, draw training curves, and say what it is."""
+
+    input_shape: tuple[int, ...]
+    """Shape of one input row."""
+    method: str = ""
+    """Registry name of the method."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The method's hyper-parameters."""
+    seconds: float = 0.0
+    """Time spent in inference."""
+    history: dict[str, np.ndarray] = field(default_factory=dict)
+    """Quantities recorded along the run, each of shape (chain, step)."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """JSON-able data of the front that made the fit, such as a table's encoding."""
