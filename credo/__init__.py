@@ -15,6 +15,7 @@ from credo.model import (
     NormalLearntScale,
     NormalPrior,
     Target,
+    default_model,
 )
 from credo.posterior import load, save
 from credo.predictive import predict
@@ -40,6 +41,7 @@ __all__ = [
     "NormalPrior",
     "Target",
     "data",
+    "default_model",
     "evaluate",
     "fit",
     "load",

@@ -103,11 +103,15 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise CredoError(f"{path} is not a whole safetensors file ({error}); save it anew") from error
+        raise CredoError(
+            f"{path} is not a whole safetensors file ({error}); save it anew"
+        ) from error
     if "credo" not in header:
         raise CredoError(f"{path} was not written by credo: it has no credo metadata")
     if header.get("sha256") != _digest(arrays, header["credo"]):
-        raise CredoError(f"{path} was altered after it was saved (its digest differs); save it anew")
+        raise CredoError(
+            f"{path} was altered after it was saved (its digest differs); save it anew"
+        )
     return arrays, json.loads(header["credo"])
 
 

@@ -164,7 +164,9 @@ def predict(
     batches = [_padded(x[start : start + rows], rows) for start in range(0, len(x), rows)]
     if isinstance(posterior.model.likelihood, Categorical | Bernoulli):
         parts = [_class_summary(posterior, draws, batch, keep_draws) for batch in batches]
-        joined = [_joined([part[i] for part in parts], len(x), axis) for i, axis in ((0, 0), (1, 0))]
+        joined = [
+            _joined([part[i] for part in parts], len(x), axis) for i, axis in ((0, 0), (1, 0))
+        ]
         kept = _joined([part[2] for part in parts], len(x), 1) if keep_draws else None
         return CategoricalPredictive(joined[0], joined[1], kept)
     moments = [_normal_summary(posterior, draws, batch) for batch in batches]

@@ -69,17 +69,13 @@ class Dropout:
         self._rates(target, params)  # refuse a network without noise sites before any work
         return optimize.start(self, target.num_data, params)
 
-    def step(self, key: Array, target: Target, state: Descent, batch: Batch) -> tuple[Descent, Info]:
+    def step(
+        self, key: Array, target: Target, state: Descent, batch: Batch
+    ) -> tuple[Descent, Info]:
         rates = self._rates(target, state.params)
         noise = dropout_noise(key, rates, self.channelwise)
         scales = penalty_scales(target, state.params, rates)
-
-        def loss(params: Params) -> Array:
-            log_likelihood = target.log_likelihood(params, batch, noise)
-            log_joint = log_likelihood + target.log_prior(params, scales)
-            return -log_joint / (target.temperature * target.num_data)
-
-        return optimize.descend(self, target.num_data, state, loss)
+        return optimize.descend(self, target, state, batch, noise, scales)
 
     def keep(self, state: Descent) -> None:
         return None

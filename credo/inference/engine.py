@@ -198,9 +198,7 @@ def _advance_all(pool, method, target, plan, keys, data, chains, start, stop) ->
     """Advance every chain: on CPU one compiled chain per core, elsewhere all as one program."""
 
     def advance(key: Array, chain: Chain) -> Chain:
-        return jax.block_until_ready(
-            _advance(method, target, plan, key, data, chain, start, stop)
-        )
+        return jax.block_until_ready(_advance(method, target, plan, key, data, chain, start, stop))
 
     if len(chains) == 1:
         return [advance(keys[0], chains[0])]

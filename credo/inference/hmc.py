@@ -107,7 +107,9 @@ class HMC:
         acceptance = jnp.minimum(1.0, jnp.exp(-energy_error))
         accepted = jax.random.uniform(accept_key) < acceptance
         moved = where(accepted, end, start)
-        adapted = dual_averaging(state.adaptation, acceptance, self.step_size, self.target_acceptance)
+        adapted = dual_averaging(
+            state.adaptation, acceptance, self.step_size, self.target_acceptance
+        )
         adaptation = where(adapting, adapted, state.adaptation)
         state = HMCState(moved.position, moved.log_density, moved.gradient, adaptation)
         return state, {

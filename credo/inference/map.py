@@ -15,7 +15,7 @@ from credo.inference import optimize
 from credo.inference.method import Info, Plan
 from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
-from credo.networks import Params
+from credo.networks import Params, no_noise
 from credo.posterior import Samples
 
 
@@ -51,9 +51,10 @@ class MAP:
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> Descent:
         return optimize.start(self, target.num_data, params)
 
-    def step(self, key: Array, target: Target, state: Descent, batch: Batch) -> tuple[Descent, Info]:
-        loss = lambda params: -target.log_joint(params, batch) / target.num_data  # noqa: E731
-        return optimize.descend(self, target.num_data, state, loss)
+    def step(
+        self, key: Array, target: Target, state: Descent, batch: Batch
+    ) -> tuple[Descent, Info]:
+        return optimize.descend(self, target, state, batch, no_noise)
 
     def keep(self, state: Descent) -> None:
         return None

@@ -1,14 +1,14 @@
 """Stochastic gradient descent shared by the methods that optimise."""
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
 import optax
 from jaxtyping import Array
 
-from credo.inference.method import COUNT, POSITIVE, Plan, check_fields
-from credo.networks import Params
+from credo.inference.method import COUNT, POSITIVE, Info, Plan, check_fields
+from credo.model import Batch, Target
+from credo.networks import Noise, Params
 
 Optimizer = Literal["adam", "sgd", "momentum"]
 Schedule = Literal["constant", "cosine"]
@@ -50,12 +50,19 @@ def start(method: Any, num_data: int, params: Params) -> Descent:
 
 
 def descend(
-    method: Any, num_data: int, state: Descent, loss: Callable[[Params], Array]
-) -> tuple[Descent, dict[str, Array]]:
-    """One step down the gradient of `loss`."""
-    value, gradient = jax.value_and_grad(loss)(state.params)
-    updates, memory = optimizer(method, num_data).update(gradient, state.memory, state.params)
-    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": value}
+    method: Any, target: Target, state: Descent, batch: Batch, noise: Noise, scales: Any = None
+) -> tuple[Descent, Info]:
+    """One step down the gradient of −log_joint / N; `scales` replace the prior's in the penalty."""
+
+    def loss(params: Params) -> tuple[Array, Array]:
+        log_likelihood = target.log_likelihood(params, batch, noise)
+        log_joint = (log_likelihood + target.log_prior(params, scales)) / target.temperature
+        return -log_joint / target.num_data, -log_likelihood / target.num_data
+
+    (value, nll), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
+    transform = optimizer(method, target.num_data)
+    updates, memory = transform.update(gradient, state.memory, state.params)
+    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": value, "nll": nll}
 
 
 def remedy(method: Any) -> str:

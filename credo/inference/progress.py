@@ -40,8 +40,10 @@ class Progress:
     def update(self, done: int, figures: dict[str, Any]) -> None:
         if self.bar is None:
             return
-        shown = ("loss", "acceptance", "log_joint")
-        text = "  ".join(f"{n.replace('_', ' ')} {float(figures[n]):.4g}" for n in shown if n in figures)
+        shown = ("nll", "acceptance", "log_joint")
+        text = "  ".join(
+            f"{n.replace('_', ' ')} {float(figures[n]):.4g}" for n in shown if n in figures
+        )
         speed = self.bar.tasks[0].speed
         rate = f"{speed:,.0f} steps/s" if speed else ""
         self.bar.update(self.task, completed=done, figures=text, speed=rate)

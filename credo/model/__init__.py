@@ -1,5 +1,6 @@
 """Models: likelihoods, priors, and the log joint density."""
 
+from credo.model.defaults import default_model
 from credo.model.likelihoods import (
     Bernoulli,
     Categorical,
@@ -25,4 +26,5 @@ __all__ = [
     "NormalPrior",
     "Prior",
     "Target",
+    "default_model",
 ]

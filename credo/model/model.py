@@ -88,7 +88,9 @@ class Target:
 
     def log_joint(self, params: Params, batch: Batch, noise: Noise = no_noise) -> Array:
         """Unbiased for the full-data log joint when the batch is drawn uniformly."""
-        return (self.log_likelihood(params, batch, noise) + self.log_prior(params)) / self.temperature
+        return (
+            self.log_likelihood(params, batch, noise) + self.log_prior(params)
+        ) / self.temperature
 
     def log_likelihood(self, params: Params, batch: Batch, noise: Noise = no_noise) -> Array:
         """(N/B) Σ log p(y_j | x_j, θ)."""
@@ -96,4 +98,6 @@ class Target:
 
     def log_prior(self, params: Params, scales: Any = None) -> Array:
         """log p(θ); a method whose posterior changes the penalty passes its own scales."""
-        return normal_log_prob(params, self.model.prior_scales(params) if scales is None else scales)
+        return normal_log_prob(
+            params, self.model.prior_scales(params) if scales is None else scales
+        )

@@ -70,4 +70,3 @@ def _unflatten(static, children) -> NoisyNetwork:
 
 
 jax.tree_util.register_pytree_node(NoisyNetwork, _flatten, _unflatten)
-
