@@ -12,7 +12,7 @@ Task = Literal["classification", "regression", "anomaly"]
 
 
 class Split(NamedTuple):
-    """Inputs `x` (float32) and targets `y` (int32 for classes, float32 for regression), row by row."""
+    """Inputs `x` (float32) and targets `y` (int32 for classes, float32 for quantities)."""
 
     x: np.ndarray
     y: np.ndarray

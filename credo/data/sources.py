@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from credo.caching import cache_folder
 from credo.errors import CredoError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def publisher() -> "Pooch":
     """All files that may be downloaded, with their addresses and hashes (registry.txt)."""
     import pooch
 
-    fetcher = pooch.create(path=pooch.os_cache("credo"), base_url="", registry=None)
+    fetcher = pooch.create(path=cache_folder() / "data", base_url="", registry=None)
     with resources.files("credo.data").joinpath("registry.txt").open("rb") as lines:
         fetcher.load_registry(lines)
     return fetcher

@@ -1,6 +1,7 @@
 """Named tables: those that come with scikit-learn, the UCI regression sets, and ADBench."""
 
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from credo.errors import CredoError
 
 
 def load_embedded(name: str, split: int = 0) -> Dataset:
-    """A data set that comes with scikit-learn: 80 % to train, 20 % to test, drawn with seed `split`."""
+    """A data set that comes with scikit-learn; 20 % of it to test, drawn with seed `split`."""
     from sklearn import datasets
 
     loaders = {
@@ -121,7 +122,7 @@ def standardize(train: Split, test: Split) -> tuple[Split, Split]:
     return first, second
 
 
-def _read_numbers(path: str, data_dir: DataDir, axes: int = 1) -> np.ndarray:
+def _read_numbers(path: str, data_dir: DataDir, axes: Literal[1, 2] = 1) -> np.ndarray:
     file = locate(path, data_dir)
     with reading(file):
         numbers = np.loadtxt(file, ndmin=axes)

@@ -29,9 +29,9 @@ def load_text(name: str, split: int = 0, data_dir: DataDir = None) -> Dataset:
         read = _read_sms_spam if name == "text/sms-spam" else _read_subjectivity
         train, test = _split_pairs(read(data_dir), split)
     classes = tuple(sorted({label for label, _ in train}))
-    parts = (_hash_split(part, classes) for part in (train, test))
-    texts = Texts(*(tuple(text for _, text in part) for part in (train, test)))
-    return Dataset(name, "classification", *parts, classes, texts=texts)
+    texts = Texts(tuple(text for _, text in train), tuple(text for _, text in test))
+    first, second = _hash_split(train, classes), _hash_split(test, classes)
+    return Dataset(name, "classification", first, second, classes, texts=texts)
 
 
 def hash_texts(texts: Sequence[str], num_features: int = NUM_FEATURES) -> np.ndarray:
@@ -87,7 +87,9 @@ def _read_member(archive: str, member: str, data_dir: DataDir) -> str:
 def _parse(lines: str, separator: str, origin: str) -> Labelled:
     pairs = [line.partition(separator) for line in lines.split("\n") if line]
     if not pairs or not all(middle for _, middle, _ in pairs):
-        raise CredoError(f"expected a class and a sentence on every line of {origin}; fetch it again")
+        raise CredoError(
+            f"expected a class and a sentence on every line of {origin}; fetch it again"
+        )
     return [(label, text.strip()) for label, _, text in pairs]
 
 
