@@ -64,7 +64,8 @@ class NormalPredictive:
     """The posterior predictive of a regression: an equal mixture of one normal per draw."""
 
     means: Float[np.ndarray, "s n d"]
-    scales: Float[np.ndarray, "s #n d"]
+    scales: Float[np.ndarray, "s rows d"]
+    """One row where the noise does not depend on x."""
 
     @property
     def mean(self) -> np.ndarray:
@@ -193,19 +194,34 @@ def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndar
     return x
 
 
+def draw_outputs(posterior: Posterior, x: Array, num_draws: int | None = None) -> np.ndarray:
+    """Raw outputs (draw, row, output) of every stored draw, or of `num_draws` fresh ones."""
+    wanted = posterior.num_draws or num_draws
+    return np.asarray(_outputs(posterior, posterior.sample(as_key(0), wanted), jnp.asarray(x)))
+
+
+@jax.jit
+def _outputs(posterior: Posterior, draws, x: Array) -> Array:
+    return jax.lax.map(lambda draw: _one_output(posterior, draw, x), draws)
+
+
+def _one_output(posterior: Posterior, draw, x: Array) -> Array:
+    params, noise = posterior.realize(draw)
+    return posterior.model.outputs(params, x, noise)
+
+
 @jax.jit(static_argnames="keep_draws")
 def _class_summary(posterior: Posterior, draws, x: Array, keep_draws: bool):
     likelihood = posterior.model.likelihood
 
     def one(draw):
-        params, noise = posterior.realize(draw)
-        outputs = posterior.model.outputs(params, x, noise)
+        outputs = _one_output(posterior, draw, x)
         if isinstance(likelihood, Bernoulli):
             outputs = jnp.concatenate([jnp.zeros_like(outputs), outputs], axis=1)
         log_probs = jax.nn.log_softmax(outputs)
         probs = jnp.exp(log_probs)
         entropy = -jnp.sum(probs * log_probs, axis=1)
-        return (probs, entropy)
+        return probs, entropy
 
     # A loop over draws, not vmap: each draw's activations stay in cache, and XLA hoists the
     # layers before the first noise site, the same for all draws, out of the loop.

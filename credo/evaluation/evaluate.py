@@ -12,9 +12,10 @@ def evaluate(
 ) -> dict[str, Estimate]:
     """Every metric that applies, each with its standard error.
 
-    Classification: accuracy, NLL, Brier score, ECE and adaptive ECE. Regression: RMSE, NLL, coverage
-    and mean width of the 95 % interval. With a second prediction on inputs from elsewhere, also how
-    well the predictive entropy tells them apart (AUROC, AUPR, FPR at 95 % detection).
+    Classification: accuracy, NLL, Brier score, ECE and adaptive ECE. Regression: RMSE, NLL,
+    coverage and mean width of the 95 % interval. With a second prediction on inputs from
+    elsewhere, also how well the predictive entropy tells them apart (AUROC, AUPR, FPR at 95 %
+    detection).
 
     Example:
         >>> scores = credo.evaluate(predicted, data.test.y)  # doctest: +SKIP

@@ -42,13 +42,14 @@ class Checkpoint:
         arrays, metadata = files.load_arrays(self.path)
         if metadata.get("fingerprint") != self.fingerprint:
             raise CredoError(
-                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, data or "
-                "seed differ); delete it to start afresh, or name another file"
+                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, data "
+                "or seed differ); delete it to start afresh, or name another file"
             )
         return jax.tree.map(jnp.asarray, files.unflatten(chains, arrays)), metadata["step"]
 
-    def save_when_due(self, chains: list, step: int) -> None:
-        if self.path is not None and time.monotonic() >= self.due:
+    def save(self, chains: list, step: int, now: bool) -> None:
+        """Write the run as it stands if that is due, or at once."""
+        if self.path is not None and (now or time.monotonic() >= self.due):
             began = time.monotonic()
             metadata = {"fingerprint": self.fingerprint, "step": step}
             files.save_arrays(self.path, files.flatten(chains), metadata)

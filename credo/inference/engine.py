@@ -23,6 +23,7 @@ from credo.caching import enable_compilation_cache
 from credo.data.batches import batch_indices
 from credo.errors import CredoError, DivergedError
 from credo.inference.checkpoint import Checkpoint
+from credo.inference.interrupt import deferred_interrupt
 from credo.inference.method import Method, Plan
 from credo.inference.progress import Progress
 from credo.inference.registry import name_of
@@ -175,7 +176,8 @@ def _advance(
 def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chain]:
     chains, step = store.load(chains)
     chunk = 1
-    with Progress(plan.num_steps, step, name_of(method), progress) as bar, _pool(plan) as pool:
+    bar = Progress(plan.num_steps, step, name_of(method), progress)
+    with bar, _pool(plan) as pool, deferred_interrupt() as interrupted:
         while step < plan.num_steps:
             stop = min(step + chunk, plan.num_steps)
             began = time.perf_counter()
@@ -186,7 +188,9 @@ def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chai
             growth = 8 if chunk == 1 else min(8.0, CHUNK_SECONDS / max(elapsed, 1e-6))
             chunk, step = max(1, int(chunk * growth)), stop
             bar.update(step, {name: chains[0].info[name][step - 1] for name in chains[0].info})
-            store.save_when_due(chains, step)
+            store.save(chains, step, now=interrupted())
+            if interrupted():
+                raise KeyboardInterrupt
     return chains
 
 
@@ -217,6 +221,6 @@ def _check_finite(method: Method, chains: list[Chain], start: int, stop: int) ->
                 step = start + int(np.argmin(np.isfinite(values)))
                 remedy = getattr(method, "remedy", lambda: "check the data and the settings")()
                 raise DivergedError(
-                    f"{name_of(method)}: the {name.replace('_', ' ')} became {values[step - start]} "
-                    f"at step {step} of chain {index}; {remedy}"
+                    f"{name_of(method)}: the {name.replace('_', ' ')} became "
+                    f"{values[step - start]} at step {step} of chain {index}; {remedy}"
                 )

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from credo.inference.convergence import function_space_warnings
 from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
 from credo.model import Batch, Target
 from credo.networks import Params
@@ -37,7 +38,7 @@ class DualAveraging(NamedTuple):
 
 
 class HMCState(NamedTuple):
-    """Position, its log density and gradient (so that none is computed twice), and the step size."""
+    """Position, its log density and gradient (so that none is computed twice), the step size."""
 
     params: Params
     log_joint: Array
@@ -147,7 +148,7 @@ class HMC:
                     f"hmc: chain {chain} accepted {acceptance:.1%} of its trajectories; "
                     f"raise num_warmup (got {self.num_warmup}) so that the step size can adapt"
                 )
-        return found
+        return found + function_space_warnings("hmc", posterior, batch.x)
 
 
 class Phase(NamedTuple):

@@ -1,4 +1,4 @@
-"""The model one gets without choosing: shared by the estimators, the command line and the report."""
+"""The model one gets without choosing: for the estimators, the command line and the report."""
 
 from credo.model.likelihoods import Bernoulli, Categorical, Likelihood, NormalLearntScale
 from credo.model.model import Model

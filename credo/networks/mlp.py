@@ -1,5 +1,6 @@
 """Multilayer perceptron."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -65,7 +66,7 @@ class MLP:
 def dense_layers(key: Array, widths: tuple[int, ...], gain: float) -> Params:
     """Weights N(0, gain / fan-in) (He et al. 2015 for gain 2), biases 0; the last layer gain 1."""
     layers = {}
-    for index, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False)):
+    for index, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
         layer_gain = gain if index < len(widths) - 2 else 1.0
         weight = jax.random.normal(jax.random.fold_in(key, index), (fan_in, fan_out))
         scaled = weight * (layer_gain / fan_in) ** 0.5

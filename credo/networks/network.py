@@ -22,7 +22,7 @@ def no_noise(site: str, activations: Array) -> Array:
 
 
 class Network(Protocol):
-    """A pair of pure functions over a pytree of parameters; data axis first, images channels-last."""
+    """Pure functions over a pytree of parameters; data axis first, images channels-last."""
 
     def init(self, key: Array, input_shape: tuple[int, ...], num_outputs: int) -> Params:
         """Draw initial parameters for inputs of `input_shape` (without the data axis)."""

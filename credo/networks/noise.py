@@ -1,4 +1,4 @@
-"""Multiplicative unit noise: every kind is a function (key, rate, shape) -> multipliers of mean 1."""
+"""Multiplicative unit noise: a kind is a function (key, rate, shape) -> multipliers of mean 1."""
 
 import jax
 import jax.numpy as jnp

@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Record:
-    """How a posterior was made: enough to check inputs, draw training curves, and say what it is."""
+    """How a posterior was made: enough to check inputs, draw training curves, say what it is."""
 
     input_shape: tuple[int, ...]
     """Shape of one input row."""
