@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from credo.errors import CredoError
 from credo.evaluation.autocorrelation import effective_sample_size
+from credo.evaluation.ranks import normal_scores
 
 BLOCK = 1 << 21  # draws handled at once: 16 MB in float64, for any number of quantities
 
@@ -34,7 +35,9 @@ def rhat(draws: ArrayLike) -> np.ndarray:
 
 def ess_bulk(draws: ArrayLike) -> np.ndarray:
     """Effective sample size of the normal scores, for the center; want > 100 per chain."""
-    return _per_quantity(lambda chains: _or_zero(effective_sample_size(_scores(chains))), draws)
+    return _per_quantity(
+        lambda chains: _or_zero(effective_sample_size(normal_scores(chains))), draws
+    )
 
 
 def ess_tail(draws: ArrayLike) -> np.ndarray:
@@ -75,7 +78,7 @@ def ebfmi(energy: ArrayLike) -> np.ndarray:
 def _rhat(chains):
     folded = np.abs(chains - np.median(chains, axis=(1, 2), keepdims=True))
     # fmax passes over a NaN: two values folded at their middle are constant, which is no alarm.
-    larger = np.fmax(_plain_rhat(_scores(chains)), _plain_rhat(_scores(folded)))
+    larger = np.fmax(_plain_rhat(normal_scores(chains)), _plain_rhat(normal_scores(folded)))
     return np.where(_constant(chains), np.inf, larger)
 
 
@@ -98,16 +101,6 @@ def _mcse_mean(chains):
     deviation = chains.std(axis=(1, 2), ddof=1)
     size = effective_sample_size(chains)
     return np.where(_constant(chains), np.inf, deviation / np.sqrt(size))
-
-
-def _scores(chains):
-    """Normal scores Φ⁻¹((rank − 3/8) / (S + 1/4)) of the ranks over all chains (Blom)."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    pooled = chains.reshape(len(chains), -1)
-    ranks = rankdata(pooled, axis=-1)
-    return ndtri((ranks - 0.375) / (pooled.shape[-1] + 0.25)).reshape(chains.shape)
 
 
 def _constant(chains):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from credo.evaluation.checks import as_array
 
 RESAMPLES = 200  # relative error of a standard error from R resamples: 1 / sqrt(2 R) = 5 %
+BLOCK = 1 << 20  # weights held at once: 8 MB, for any number of data
 
 
 class Estimate(NamedTuple):
@@ -60,8 +61,8 @@ def bootstrap(
     """Values of a statistic over data sets drawn again with replacement, one row per resample.
 
     Args:
-        statistic: a function of one weight vector per group of data: how often each datum occurs.
-            Weights instead of copies let it sort or bin the data once, outside.
+        statistic: a function of one weight array (resamples, size) per group of data: how often
+            each datum occurs. Weights instead of copies let it sort or bin the data once, outside.
         sizes: number of data in each group; groups are resampled separately.
 
     Reference: Efron, "Bootstrap methods: another look at the jackknife", Ann. Stat. 1979.
@@ -72,11 +73,9 @@ def bootstrap(
         (5,)
     """
     rng = np.random.default_rng(seed)
-
-    def draw_weights(size):
-        return np.bincount(rng.integers(size, size=size), minlength=size)
-
-    return np.array([statistic(*map(draw_weights, sizes)) for _ in range(resamples)])
+    rows = max(1, BLOCK // sum(sizes))
+    blocks = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    return np.concatenate([statistic(*(_weights(rng, n, size) for size in sizes)) for n in blocks])
 
 
 def bootstrap_error(statistic: Callable, *sizes: int, resamples: int = RESAMPLES) -> float:
@@ -84,3 +83,8 @@ def bootstrap_error(statistic: Callable, *sizes: int, resamples: int = RESAMPLES
     if min(sizes) < 2:
         return math.nan
     return float(bootstrap(statistic, *sizes, resamples=resamples).std(ddof=1))
+
+
+def _weights(rng, rows, size):
+    drawn = rng.integers(size, size=(rows, size)) + size * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
