@@ -201,8 +201,12 @@ def _pool(plan: Plan) -> ThreadPoolExecutor:
 def _advance_all(pool, method, target, plan, keys, data, chains, start, stop) -> list[Chain]:
     """Advance every chain: on CPU one compiled chain per core, elsewhere all as one program."""
 
+    double = jax.config.jax_enable_x64  # set for this thread only, where `with` set it
+
     def advance(key: Array, chain: Chain) -> Chain:
-        return jax.block_until_ready(_advance(method, target, plan, key, data, chain, start, stop))
+        with jax.enable_x64(double):
+            chain = _advance(method, target, plan, key, data, chain, start, stop)
+            return jax.block_until_ready(chain)
 
     if len(chains) == 1:
         return [advance(keys[0], chains[0])]
