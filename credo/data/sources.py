@@ -66,7 +66,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except CredoError:
         raise
-    except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile) as error:
         raise CredoError(
             f"cannot read '{path}' ({error}); the file seems damaged: delete it and fetch it again"
         ) from error

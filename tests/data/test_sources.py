@@ -1,0 +1,130 @@
+"""Where files come from: the data folder first, then a download that must match its hash."""
+
+import gc
+import hashlib
+import http.server
+import io
+import threading
+import warnings
+import zipfile
+from functools import partial
+
+import pytest
+
+from credo.data import sources
+from credo.errors import CredoError
+
+CONTENT = b"some numbers\n"
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def publisher(tmp_path, monkeypatch):
+    """A publisher on this machine that offers a file, a zip and a file that was tampered with."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "file.txt").write_bytes(CONTENT)
+    (site / "tampered.txt").write_bytes(b"other numbers\n")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("inner.txt", CONTENT)
+    (site / "bundle.zip").write_bytes(archive.getvalue())
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=site)
+    )
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    offer = {
+        "file.txt": CONTENT,
+        "tampered.txt": CONTENT,
+        "bundle.zip": archive.getvalue(),
+        "gone.txt": CONTENT,
+    }
+    lines = [
+        f"set/{name} {hashlib.sha256(content).hexdigest()} "
+        f"http://127.0.0.1:{server.server_port}/{name}"
+        for name, content in offer.items()
+    ]
+    monkeypatch.setenv("CREDO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("CREDO_DATA", raising=False)
+    sources.publisher.cache_clear()
+    fetcher = sources.publisher()
+    fetcher.registry.clear()
+    fetcher.load_registry(io.BytesIO("\n".join(lines).encode()))
+    yield site
+    server.shutdown()
+    server.server_close()
+    sources.publisher.cache_clear()
+    with (
+        warnings.catch_warnings()
+    ):  # pooch leaves the connection of a failed request to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def test_the_data_folder_comes_first(publisher, tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    (folder / "set").mkdir(parents=True)
+    (folder / "set" / "file.txt").write_bytes(b"mine\n")
+    assert sources.locate("set/file.txt", folder).read_bytes() == b"mine\n"
+    monkeypatch.setenv("CREDO_DATA", str(folder))
+    assert sources.locate("set/file.txt").read_bytes() == b"mine\n"
+    assert sources.locate("set/bundle.zip").is_relative_to(tmp_path / "cache")
+
+
+def test_a_download_is_kept(publisher, tmp_path):
+    path = sources.locate("set/file.txt")
+    assert path == tmp_path / "cache" / "data" / "set" / "file.txt"
+    assert path.read_bytes() == CONTENT
+    (publisher / "file.txt").unlink()
+    assert sources.locate("set/file.txt") == path
+
+
+def test_a_damaged_copy_in_the_cache_is_fetched_again(publisher):
+    sources.locate("set/file.txt").write_bytes(CONTENT[:-3])
+    assert sources.locate("set/file.txt").read_bytes() == CONTENT
+
+
+def test_a_file_inside_an_archive(publisher):
+    assert sources.locate("set/inner.txt", archive="set/bundle.zip").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("set/tampered.txt", r"could not download http\S+tampered.txt \(.*hash.*put it at set/tam"),
+        ("set/gone.txt", r"could not download http\S+gone.txt \(404.*put it at set/gone.txt below"),
+        ("set/derived.npz", r"set/derived.npz is needed and cannot be downloaded; put it at set/d"),
+    ],
+)
+def test_what_cannot_be_had_says_where_to_put_it(publisher, tmp_path, path, message):
+    with pytest.raises(CredoError, match=message) as caught:
+        sources.locate(path)
+    assert "CREDO_DATA" in str(caught.value) and "--data-dir" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "cache" / "data" / path).exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
+    with pytest.raises(CredoError, match=r"data_dir names .*nowhere"):
+        sources.locate("set/file.txt", tmp_path / "nowhere")
+    monkeypatch.setenv("CREDO_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(CredoError, match=r"CREDO_DATA names .*nowhere"):
+        sources.locate("set/file.txt")
+
+
+def test_the_registry_knows_the_files_byte_by_byte(data_dir):
+    """Text, ADBench and UCI files lie in the data folder as their publishers offer them."""
+    registry = sources.publisher().registry
+    as_published = [
+        path
+        for path in registry
+        if path.startswith(("uci/", "adbench/", "text/")) and (data_dir / path).is_file()
+    ]
+    assert as_published
+    for path in as_published:
+        assert hashlib.sha256((data_dir / path).read_bytes()).hexdigest() == registry[path]
