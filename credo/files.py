@@ -21,9 +21,10 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
 
     Whatever happens (error, full disk, kill), `path` holds either its old content or the new one.
     """
+    check_writable(path)
     path = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         os.close(handle)
     except OSError as error:
         raise CredoError(f"cannot write {path}: {error.strerror}; choose another path") from error
@@ -49,6 +50,8 @@ def check_writable(path: str | os.PathLike) -> None:
     path = Path(path)
     if path.is_dir():
         raise CredoError(f"cannot write {path}: it is a folder; name a file")
+    if path.exists() and not path.is_file():  # renaming onto a device would replace the device
+        raise CredoError(f"cannot write {path}: it is not an ordinary file; name another")
     if not path.parent.is_dir():
         raise CredoError(f"cannot write {path}: no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
