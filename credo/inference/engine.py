@@ -55,6 +55,7 @@ def fit(
     temperature: float = 1.0,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_seconds: float = 20.0,
+    keep_checkpoint: bool = False,
     progress: bool | None = None,
     extra: dict | None = None,
 ) -> Posterior:
@@ -65,6 +66,7 @@ def fit(
         temperature: 1 for the Bayesian posterior, below 1 for a cold one.
         checkpoint: a file to save the run to every `checkpoint_seconds`, and to resume from if it
             exists; removed when the run is done.
+        keep_checkpoint: leave it there, for a caller who removes it once the posterior is safe.
         progress: show a progress bar; by default only on a terminal.
         extra: JSON-able data to keep with the posterior.
 
@@ -98,7 +100,8 @@ def fit(
     posterior = dataclasses.replace(posterior, record=record)
     for message in getattr(method, "warnings", lambda *_: [])(target, posterior, batch, info):
         warnings.warn(message, CredoWarning, stacklevel=2)
-    store.remove()
+    if not keep_checkpoint:
+        store.remove()
     return posterior
 
 
