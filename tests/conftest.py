@@ -12,6 +12,17 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder of the
     os.environ["CREDO_CACHE"] = _cache.name  # the user's own cache stays untouched
 
 
+@pytest.fixture(scope="module")
+def float64():
+    """Double precision for a whole module: known answers are compared to more than 7 digits."""
+    import jax
+
+    # The global switch, not `with jax.enable_x64(True)`: a generator's context is not the test's.
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets, named by CREDO_DATA."""
