@@ -3,7 +3,18 @@
 from credo import data, networks
 from credo.errors import CredoError, DivergedError
 from credo.evaluation.evaluate import evaluate
-from credo.inference import HMC, MAP, METHODS, CredoWarning, Dropout, fit
+from credo.inference import (
+    HMC,
+    MAP,
+    METHODS,
+    BayesByBackprop,
+    ConcreteDropout,
+    CredoWarning,
+    Dropout,
+    GaussianDropout,
+    VariationalDropout,
+    fit,
+)
 from credo.model import (
     Bernoulli,
     Categorical,
@@ -26,13 +37,16 @@ __all__ = [
     "HMC",
     "MAP",
     "METHODS",
+    "BayesByBackprop",
     "Bernoulli",
     "Categorical",
+    "ConcreteDropout",
     "CredoError",
     "CredoWarning",
     "DivergedError",
     "Dropout",
     "FanInPrior",
+    "GaussianDropout",
     "LayerPrior",
     "Model",
     "Normal",
@@ -40,6 +54,7 @@ __all__ = [
     "NormalLearntScale",
     "NormalPrior",
     "Target",
+    "VariationalDropout",
     "data",
     "default_model",
     "evaluate",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from credo.evaluation import classification, ood, regression
-from credo.evaluation.estimate import Estimate
+from credo.evaluation.estimate import Estimate, mean_estimate
 from credo.predictive import CategoricalPredictive, Predictive
 
 
@@ -26,7 +26,7 @@ def evaluate(
     if isinstance(predicted, CategoricalPredictive):
         scores = {
             "accuracy": classification.accuracy(predicted.probs, y),
-            "nll": classification.nll(predicted.probs, y),
+            "nll": mean_estimate(-predicted.log_prob(y)),
             "brier": classification.brier(predicted.probs, y),
             "ece": classification.ece(predicted.probs, y),
             "adaptive_ece": classification.adaptive_ece(predicted.probs, y),

@@ -13,19 +13,16 @@ Reference: Gal & Ghahramani, Dropout as a Bayesian Approximation, ICML 2016.
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from credo.errors import CredoError
-from credo.inference import optimize
+from credo.inference import optimize, unit_noise
 from credo.inference.method import NOT_NEGATIVE, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
-from credo.networks import Noise, Params, site_shapes
+from credo.networks import Params
 from credo.networks.noise import bernoulli
 from credo.posterior import NoisyNetwork
-from credo.posterior.noisy import multiplier_shape
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,8 @@ class Dropout:
     """Drop probability of hidden units."""
     input_rate: float = 0.0
     """Drop probability of the inputs."""
+    where: unit_noise.Where = "all"
+    """After every layer, or only after inner-product layers (dense)."""
     channelwise: bool = False
     """Drop whole channels of a convolution instead of single units."""
     learning_rate: float = 1e-3
@@ -66,15 +65,16 @@ class Dropout:
         return optimize.plan_descent(self, num_data)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> Descent:
-        self._rates(target, params)  # refuse a network without noise sites before any work
         return optimize.start(self, target.num_data, params)
 
     def step(
         self, key: Array, target: Target, state: Descent, batch: Batch
     ) -> tuple[Descent, Info]:
         rates = self._rates(target, state.params)
-        noise = dropout_noise(key, rates, self.channelwise)
-        scales = penalty_scales(target, state.params, rates)
+        draw = {site: lambda k, s, p=p: bernoulli(k, p, s) for site, p in rates.items()}
+        noise = unit_noise.row_noise(key, draw, self.channelwise)
+        second_moment = {site: 1.0 / (1.0 - rate) for site, rate in rates.items()}
+        scales = unit_noise.penalty_scales(target, state.params, second_moment)
         return optimize.descend(self, target, state, batch, noise, scales)
 
     def keep(self, state: Descent) -> None:
@@ -83,41 +83,15 @@ class Dropout:
     def posterior(self, target: Target, states: list[Descent], kept: None) -> NoisyNetwork:
         params = states[0].params
         rates = {site: jnp.asarray(rate) for site, rate in self._rates(target, params).items()}
-        return NoisyNetwork(target.model, params, rates, channelwise=self.channelwise)
+        return NoisyNetwork(target.model, params, rates, "bernoulli", self.channelwise)
 
     def remedy(self) -> str:
         return optimize.remedy(self)
 
     def _rates(self, target: Target, params: Params) -> dict[str, float]:
         """The drop probability at every site that has one."""
-        sites = site_shapes(target.model.network, params["network"], target.input_shape)
-        if not sites:
-            raise CredoError(
-                f"{type(target.model.network).__name__} names no noise sites, so dropout has "
-                "nowhere to act; call noise(site, units) in it, or choose another method"
-            )
-        rates = {site: self.rate if index else self.input_rate for index, site in enumerate(sites)}
+        sites = unit_noise.noise_sites(target, params, self.where, self.input_rate > 0)
+        first = next(iter(sites), None) if self.input_rate > 0 else None
+        own = getattr(target.model.network, "own_rates", {})
+        rates = {s: self.input_rate if s == first else own.get(s, self.rate) for s in sites}
         return {site: rate for site, rate in rates.items() if rate > 0}
-
-
-def dropout_noise(key: Array, rates: dict[str, float], channelwise: bool) -> Noise:
-    """Fresh Bernoulli multipliers for every row at every site."""
-    order = {site: index for index, site in enumerate(rates)}
-
-    def noise(site: str, units: Array) -> Array:
-        if site not in rates:
-            return units
-        shape = (units.shape[0], *multiplier_shape(units.shape[1:], channelwise))
-        site_key = jax.random.fold_in(key, order[site])
-        return units * bernoulli(site_key, rates[site], shape).astype(units.dtype)
-
-    return noise
-
-
-def penalty_scales(target: Target, params: Params, rates: dict[str, float]) -> Params:
-    """Prior scales, s √(1 − p) for the weights that a dropped site feeds."""
-    scales = target.model.prior_scales(params)
-    network = dict(scales["network"])
-    for layer, rate in rates.items():
-        network[layer] = network[layer] | {"w": network[layer]["w"] * (1.0 - rate) ** 0.5}
-    return {"network": network, "likelihood": scales["likelihood"]}

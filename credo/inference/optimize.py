@@ -1,5 +1,6 @@
 """Stochastic gradient descent shared by the methods that optimise."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -15,9 +16,9 @@ Schedule = Literal["constant", "cosine"]
 
 
 class Descent(NamedTuple):
-    """Parameters and the optimiser's memory."""
+    """What is optimised (the parameters, or a method's own pytree) and the optimiser's memory."""
 
-    params: Params
+    params: Any
     memory: Any
 
 
@@ -54,15 +55,21 @@ def descend(
 ) -> tuple[Descent, Info]:
     """One step down the gradient of −log_joint / N; `scales` replace the prior's in the penalty."""
 
-    def loss(params: Params) -> tuple[Array, Array]:
+    def objective(params: Params) -> tuple[Array, Info]:
         log_likelihood = target.log_likelihood(params, batch, noise)
         log_joint = (log_likelihood + target.log_prior(params, scales)) / target.temperature
-        return -log_joint / target.num_data, -log_likelihood / target.num_data
+        return -log_joint / target.num_data, {"nll": -log_likelihood / target.num_data}
 
-    (value, nll), gradient = jax.value_and_grad(loss, has_aux=True)(state.params)
-    transform = optimizer(method, target.num_data)
-    updates, memory = transform.update(gradient, state.memory, state.params)
-    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": value, "nll": nll}
+    return descend_on(method, target.num_data, state, objective)
+
+
+def descend_on(
+    method: Any, num_data: int, state: Descent, objective: Callable[[Any], tuple[Array, Info]]
+) -> tuple[Descent, Info]:
+    """One step down the gradient of `objective`, which gives a loss and what to record."""
+    (loss, info), gradient = jax.value_and_grad(objective, has_aux=True)(state.params)
+    updates, memory = optimizer(method, num_data).update(gradient, state.memory, state.params)
+    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": loss} | info
 
 
 def remedy(method: Any) -> str:

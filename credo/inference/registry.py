@@ -4,13 +4,21 @@ import difflib
 from typing import Any
 
 from credo.errors import CredoError
+from credo.inference.bayes_by_backprop import BayesByBackprop
+from credo.inference.concrete_dropout import ConcreteDropout
 from credo.inference.dropout import Dropout
+from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
 from credo.inference.map import MAP
+from credo.inference.variational_dropout import VariationalDropout
 
 METHODS: dict[str, type] = {
     "map": MAP,
     "dropout": Dropout,
+    "gaussian-dropout": GaussianDropout,
+    "concrete-dropout": ConcreteDropout,
+    "variational-dropout": VariationalDropout,
+    "bayes-by-backprop": BayesByBackprop,
     "hmc": HMC,
 }
 

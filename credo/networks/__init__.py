@@ -4,11 +4,12 @@ from credo.networks.adapters import Equinox, Functions
 from credo.networks.lenet import LeNet
 from credo.networks.mlp import MLP
 from credo.networks.network import Network, Noise, Params, no_noise, site_shapes
-from credo.networks.weights import NormalWeight, conv, linear, max_pool
+from credo.networks.weights import FlipoutWeight, NormalWeight, conv, linear, max_pool
 
 __all__ = [
     "MLP",
     "Equinox",
+    "FlipoutWeight",
     "Functions",
     "LeNet",
     "Network",

@@ -1,6 +1,7 @@
 """LeNet, the convolutional network of the Bayesian convnet experiments."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,8 @@ class LeNet:
     """Units of the inner-product layers before the output."""
     kernel: int = 5
     """Height and width of the convolution kernels."""
+
+    takes_distributions: ClassVar[bool] = True  # its layers accept weights that are distributions
 
     def init(self, key: Array, input_shape: tuple[int, ...], num_outputs: int) -> Params:
         if len(input_shape) != 3:

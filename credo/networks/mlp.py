@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +41,8 @@ class MLP:
     """Units of each hidden layer."""
     activation: str = "relu"
     """relu, tanh, sigmoid, gelu, silu or softplus."""
+
+    takes_distributions: ClassVar[bool] = True  # its layers accept weights that are distributions
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))

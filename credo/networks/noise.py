@@ -1,4 +1,7 @@
-"""Multiplicative unit noise: a kind is a function (key, rate, shape) -> multipliers of mean 1."""
+"""Multiplicative unit noise: a kind is a function (key, rate, shape) -> multipliers.
+
+Every kind has mean 1, so the network without noise is the network of mean units.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,4 +15,21 @@ def bernoulli(key: Array, rate: Array | float, shape: tuple[int, ...]) -> Array:
     return keep / (1.0 - jnp.asarray(rate, float))
 
 
-KINDS = {"bernoulli": bernoulli}
+def gaussian(key: Array, alpha: Array | float, shape: tuple[int, ...]) -> Array:
+    """N(1, α): the first two moments of `bernoulli` at α = p / (1 − p)."""
+    return 1.0 + jnp.sqrt(jnp.asarray(alpha, float)) * jax.random.normal(key, shape, float)
+
+
+def concrete(key: Array, logit: Array, temperature: float, shape: tuple[int, ...]) -> Array:
+    """The concrete relaxation of `bernoulli`, differentiable in the logit of the drop probability.
+
+    z̃ = 1 − sigmoid((logit p + logit u) / t) with u ~ U(0, 1), returned divided by 1 − p. For every
+    t, P(z̃ > ½) = 1 − p exactly; as t → 0, z̃ becomes Bernoulli(1 − p).
+    """
+    smallest = jnp.finfo(jnp.result_type(float)).tiny
+    uniform = jax.random.uniform(key, shape, float, minval=smallest)
+    logistic = jnp.log(uniform) - jnp.log1p(-uniform)
+    return jax.nn.sigmoid(-(logit + logistic) / temperature) / jax.nn.sigmoid(-logit)
+
+
+KINDS = {"bernoulli": bernoulli, "gaussian": gaussian}

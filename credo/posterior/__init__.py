@@ -1,8 +1,9 @@
 """Posteriors: what inference gives and prediction takes."""
 
 from credo.posterior.noisy import NoisyNetwork
+from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 from credo.posterior.storage import Posterior, load, save
 
-__all__ = ["NoisyNetwork", "Posterior", "Record", "Samples", "load", "save"]
+__all__ = ["NoisyNetwork", "NormalWeights", "Posterior", "Record", "Samples", "load", "save"]

@@ -22,11 +22,12 @@ from credo.model import (
 )
 from credo.networks import MLP, LeNet, Network
 from credo.posterior.noisy import NoisyNetwork
+from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
 FORMAT = 1
-Posterior = Samples | NoisyNetwork
+Posterior = Samples | NoisyNetwork | NormalWeights
 
 PARTS = {
     part.__name__: part
@@ -58,6 +59,8 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
     arrays = files.flatten({"history": record.history})
     if isinstance(posterior, Samples):
         arrays |= files.flatten({"draws": posterior.draws})
+    elif isinstance(posterior, NormalWeights):
+        arrays |= files.flatten({"mean": posterior.mean, "std": posterior.std})
     else:
         metadata |= {"kind": posterior.kind, "channelwise": posterior.channelwise}
         arrays |= files.flatten({"params": posterior.params, "rates": posterior.rates})
@@ -81,6 +84,9 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), record.input_shape))
     if metadata["posterior"] == "Samples":
         return Samples(model, _fill(template, arrays, "draws/"), record)
+    if metadata["posterior"] == "NormalWeights":
+        mean, std = (_fill(template, arrays, prefix) for prefix in ("mean/", "std/"))
+        return NormalWeights(model, mean, std, record)
     rates = {n.removeprefix("rates/"): a for n, a in arrays.items() if n.startswith("rates/")}
     params = _fill(template, arrays, "params/")
     return NoisyNetwork(model, params, rates, metadata["kind"], metadata["channelwise"], record)

@@ -1,0 +1,60 @@
+"""What the methods with noisy units share: where noise enters, and the penalty it implies."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax
+from jaxtyping import Array
+
+from credo.errors import CredoError
+from credo.model import Target
+from credo.networks import Noise, Params, site_shapes
+from credo.posterior.noisy import multiplier_shape
+
+Where = Literal["all", "dense"]
+
+
+def noise_sites(target: Target, params: Params, where: Where, with_input: bool) -> dict[str, tuple]:
+    """The sites that get noise, in order, with the shape of their units.
+
+    `dense` leaves out the outputs of convolutions: noise after inner-product layers only.
+    """
+    sites = site_shapes(target.model.network, params["network"], target.input_shape)
+    if not sites:
+        raise CredoError(
+            f"{type(target.model.network).__name__} names no noise sites, so unit noise has "
+            "nowhere to act; call noise(site, units) in it, or choose a method that needs no sites"
+        )
+    chosen = {}
+    for index, (site, shape) in enumerate(sites.items()):
+        if with_input if index == 0 else where == "all" or len(shape) == 1:
+            chosen[site] = shape
+    return chosen
+
+
+def row_noise(key: Array, draw: dict[str, Callable], channelwise: bool) -> Noise:
+    """Noise drawn afresh for every row; `draw[site](key, shape)` gives a site's multipliers."""
+    order = {site: index for index, site in enumerate(draw)}
+
+    def noise(site: str, units: Array) -> Array:
+        if site not in draw:
+            return units
+        shape = (units.shape[0], *multiplier_shape(units.shape[1:], channelwise))
+        multipliers = draw[site](jax.random.fold_in(key, order[site]), shape)
+        return units * multipliers.astype(units.dtype)
+
+    return noise
+
+
+def penalty_scales(target: Target, params: Params, second_moment: dict) -> Params:
+    """Prior scales for noisy weights: s / √E[z²] at the weights that a noisy site feeds.
+
+    The noise makes a weight W z, so the prior's penalty becomes E[z²] ‖W‖² / 2s². For inverted
+    dropout E[z²] = 1 / (1 − p), for N(1, α) it is 1 + α. A site has the name of the layer it feeds.
+    """
+    scales = target.model.prior_scales(params)
+    network = scales["network"]
+    for layer, moment in second_moment.items():
+        if isinstance(network, dict) and "w" in network.get(layer, {}):
+            network = network | {layer: network[layer] | {"w": network[layer]["w"] * moment**-0.5}}
+    return {"network": network, "likelihood": scales["likelihood"]}

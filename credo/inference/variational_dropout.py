@@ -1,0 +1,167 @@
+"""Variational dropout: Gaussian noise on the weights, its strength learnt.
+
+    q(w) = N(θ, α θ²),   p(log |w|) ∝ 1 (log-uniform),
+    −ELBO = −E_q log p(D | w) + Σ KL(α)
+
+With one α per layer this is Kingma et al. (2015), whose polynomial for the KL holds for α ≤ 1. With
+one α per weight it is sparse variational dropout (Molchanov et al. 2017): weights that the data do
+not need get a large α and can be removed, see `posterior.pruned()`. The outputs of layers are
+sampled, not the weights (local reparametrization).
+
+The log-uniform prior is improper, so the posterior may be (Hron et al. 2018): read the KL as a
+regulariser. Biases have no noise and the model's normal prior.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from credo.inference import optimize, weight_noise
+from credo.inference.bayes_by_backprop import Variational, sum_leaves
+from credo.inference.method import NOT_NEGATIVE, Info, Plan, check_fields
+from credo.inference.optimize import Optimizer, Schedule
+from credo.model import Batch, Target
+from credo.model.priors import normal_log_prob
+from credo.networks import Params
+from credo.posterior.normal import NormalWeights
+
+CLIP = 8.0  # |log α| beyond this changes nothing that a float32 network can show
+
+
+class Noisy(NamedTuple):
+    """Weights θ, and for every weight array log α (one number) or log σ² (one per weight)."""
+
+    mean: Params
+    log_noise: Params
+
+
+@dataclass(frozen=True)
+class VariationalDropout:
+    """Gaussian dropout on weights with learnt strength; `per="weight"` makes it sparse.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=(16,)), credo.Categorical(3))
+        >>> posterior = credo.fit(model, data.train, credo.VariationalDropout(num_steps=200))
+    """
+
+    per: Literal["layer", "weight"] = "layer"
+    """One noise strength α per layer, or one per weight (sparse)."""
+    initial_log_alpha: float = -2.0
+    """log α at the start; -4 or less where `per="weight"` starts from a good network."""
+    kl_weight: float = 1.0
+    """Weight of the KL: 1 is the ELBO."""
+    kl_warmup: float = 0.3
+    """Share of the steps over which the KL's weight grows from 0 to its value."""
+    learning_rate: float = 1e-3
+    """Step size of the optimiser."""
+    num_steps: int = 8000
+    """Gradient steps."""
+    num_epochs: float | None = None
+    """Passes over the data; where given, replaces num_steps."""
+    batch_size: int = 128
+    """Rows per step."""
+    optimizer: Optimizer = "adam"
+    """adam, sgd or momentum."""
+    schedule: Schedule = "cosine"
+    """How the learning rate changes: constant, or cosine decay to zero."""
+
+    def __post_init__(self) -> None:
+        optimize.check_descent(self)
+        check_fields(self, kl_weight=NOT_NEGATIVE, kl_warmup=(NOT_NEGATIVE[0], 1.0))
+
+    def plan(self, num_data: int) -> Plan:
+        return optimize.plan_descent(self, num_data)
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> Variational:
+        def noise(leaf: Array) -> Array | None:
+            if leaf.ndim < 2:
+                return None
+            if self.per == "layer":
+                return jnp.asarray(self.initial_log_alpha, leaf.dtype)
+            return self.initial_log_alpha + jnp.log(jnp.square(leaf) + 1e-8)
+
+        learnt = Noisy(params, jax.tree.map(noise, params))
+        return Variational(optimize.start(self, target.num_data, learnt), jnp.zeros((), int))
+
+    def step(
+        self, key: Array, target: Target, state: Variational, batch: Batch
+    ) -> tuple[Variational, Info]:
+        num_steps = self.plan(target.num_data).num_steps
+        weight = self.kl_weight * weight_noise.warmed_up(state.count, num_steps, self.kl_warmup)
+
+        def objective(learnt: Noisy) -> tuple[Array, Info]:
+            std = self._std(learnt)
+            params = weight_noise.noisy_params(key, target, learnt.mean, std, "local")
+            log_likelihood = target.log_likelihood(params, batch)
+            kl = self._kl(learnt)
+            elbo = log_likelihood - weight * kl + bias_log_prior(target, learnt)
+            loss = -elbo / (target.temperature * target.num_data)
+            return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
+
+        descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
+        return Variational(descent, state.count + 1), info
+
+    def keep(self, state: Variational) -> None:
+        return None
+
+    def posterior(self, target: Target, states: list[Variational], kept: None) -> NormalWeights:
+        learnt = states[0].descent.params
+        return NormalWeights(target.model, learnt.mean, self._std(learnt))
+
+    def remedy(self) -> str:
+        return optimize.remedy(self)
+
+    def _log_alpha(self, mean: Array, log_noise: Array) -> Array:
+        if self.per == "layer":
+            return jnp.clip(log_noise, -CLIP, 0.0)  # Kingma's polynomial holds for α ≤ 1
+        return jnp.clip(log_noise - jnp.log(jnp.square(mean) + 1e-8), -CLIP, CLIP)
+
+    def _std(self, learnt: Noisy) -> Params:
+        def leaf(mean: Array, log_noise: Array | None) -> Array:
+            if log_noise is None:
+                return jnp.zeros_like(mean)
+            if self.per == "weight":
+                return jnp.exp(0.5 * log_noise)
+            return jnp.abs(mean) * jnp.exp(0.5 * self._log_alpha(mean, log_noise))
+
+        return jax.tree.map(leaf, learnt.mean, learnt.log_noise, is_leaf=lambda a: a is None)
+
+    def _kl(self, learnt: Noisy) -> Array:
+        formula = kingma_negative_kl if self.per == "layer" else molchanov_negative_kl
+
+        def leaf(mean: Array, log_noise: Array | None) -> Array | None:
+            if log_noise is None:
+                return None
+            values = formula(self._log_alpha(mean, log_noise))
+            return -jnp.sum(jnp.broadcast_to(values, mean.shape))
+
+        tree = jax.tree.map(leaf, learnt.mean, learnt.log_noise, is_leaf=lambda a: a is None)
+        return sum_leaves(tree)
+
+
+def kingma_negative_kl(log_alpha: Array) -> Array:
+    """−KL(α) up to a constant, for α ≤ 1 (Kingma, Salimans & Welling 2015, eq. 14)."""
+    alpha = jnp.exp(log_alpha)
+    return 0.5 * log_alpha + 1.16145124 * alpha - 1.50204118 * alpha**2 + 0.58629921 * alpha**3
+
+
+def molchanov_negative_kl(log_alpha: Array) -> Array:
+    """−KL(α), 0 as α → ∞, for all α (Molchanov, Ashukha & Vetrov 2017, eq. 14)."""
+    k1, k2, k3 = 0.63576, 1.87320, 1.48695
+    return k1 * jax.nn.sigmoid(k2 + k3 * log_alpha) - 0.5 * jax.nn.softplus(-log_alpha) - k1
+
+
+def bias_log_prior(target: Target, learnt: Noisy) -> Array:
+    """log p of the parameters that have no noise."""
+    silent = lambda tree: jax.tree.map(  # noqa: E731
+        lambda leaf, noise: leaf if noise is None else None,
+        tree,
+        learnt.log_noise,
+        is_leaf=lambda a: a is None,
+    )
+    scales: Any = target.model.prior_scales(learnt.mean)
+    return normal_log_prob(silent(learnt.mean), silent(scales)) + jnp.zeros(())
