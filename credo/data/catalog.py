@@ -69,5 +69,5 @@ def names(*, data_dir: DataDir = None) -> tuple[str, ...]:
 def _unknown(name: str, data_dir: DataDir) -> str:
     everything = names(data_dir=data_dir)
     close = get_close_matches(name, everything, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return f"there is no data set '{name}'; {hint}There are: {', '.join(everything)}"
+    hint = f"did you mean '{close[0]}'? There" if close else "there"
+    return f"there is no data set '{name}'; {hint} are: {', '.join(everything)}"

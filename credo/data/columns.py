@@ -18,6 +18,7 @@ NUMBER_TYPES = {"integer", "floating", "mixed-integer-float", "decimal"}
 CATEGORY_TYPES = {"boolean", "categorical"}
 TEXT_TYPES = {"string", "mixed-integer"}
 DATE_PATTERN = r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+CONVERT = "convert it to numbers or plain categories"
 
 
 def fit_numeric(frame: "pd.DataFrame", name: str) -> NumericColumn:
@@ -86,13 +87,21 @@ def column_kind(frame: "pd.DataFrame", name: str) -> Literal["numeric", "categor
         return "numeric"
     if inferred in CATEGORY_TYPES:
         return "categorical"
-    if inferred not in TEXT_TYPES or series.dropna().astype(str).str.fullmatch(DATE_PATTERN).all():
-        kind = "dates" if inferred in TEXT_TYPES else f"{inferred} values"
-        raise CredoError(f"column '{name}' holds {kind}; convert it to numbers or plain categories")
-    share = pd.to_numeric(series, errors="coerce").notna().sum() / series.notna().sum()
-    if 0.5 < share < 1:
-        numbers(frame, name)  # raises, naming the first text
-    return "numeric" if share == 1 else "categorical"
+    if inferred not in TEXT_TYPES:
+        raise CredoError(f"column '{name}' holds {inferred} values; {CONVERT}")
+    texts = series.value_counts()  # each text once: long tables repeat few
+    if texts.index.astype(str).str.fullmatch(DATE_PATTERN).all():
+        raise CredoError(f"column '{name}' holds dates; {CONVERT}")
+    readable = pd.to_numeric(texts.index.to_series(), errors="coerce").notna().to_numpy()
+    if readable.all():
+        return "numeric"
+    if texts[readable].sum() > texts[~readable].sum():
+        position = int(np.argmax(series.isin(texts.index[~readable])))
+        raise CredoError(
+            f"{_cell(frame, name, position)} is not a number, as most of the column is; correct "
+            "it, leave it empty if it is missing, or start all categories with a letter"
+        )
+    return "categorical"
 
 
 def numbers(frame: "pd.DataFrame", name: str) -> np.ndarray:
@@ -155,4 +164,5 @@ def row_name(frame: "pd.DataFrame", position: int) -> str:
 
 def _cell(frame: "pd.DataFrame", name: str, position: int) -> str:
     value = frame[name].iloc[position]
-    return f"column '{name}', {row_name(frame, position)}: {value!r}"
+    shown = repr(value) if isinstance(value, str) else value
+    return f"column '{name}', {row_name(frame, position)}: {shown}"

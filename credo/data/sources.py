@@ -1,6 +1,7 @@
 """Where files come from: the user's data folder, else the publisher, checked by hash."""
 
 import os
+import textwrap
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -90,7 +91,7 @@ def _download(path: str, source: str) -> Path:
     try:
         fetched = publisher().fetch(source, processor=member)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
+        reason = textwrap.shorten(str(error), 300)  # and on one line
         address = publisher().get_url(source)
         raise CredoError(
             f"could not download {address} ({reason}); {_where_to_put(path)}"

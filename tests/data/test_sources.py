@@ -7,11 +7,13 @@ import io
 import threading
 import warnings
 import zipfile
+from contextlib import contextmanager
 from functools import partial
 
+import numpy as np
 import pytest
 
-from credo.data import sources
+from credo.data import load, sources
 from credo.errors import CredoError
 
 CONTENT = b"some numbers\n"
@@ -20,6 +22,20 @@ CONTENT = b"some numbers\n"
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
+
+
+@contextmanager
+def serve(folder):
+    """A web server for a folder, on this machine alone."""
+    handler = partial(QuietHandler, directory=folder)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    with warnings.catch_warnings():  # pooch leaves failed connections to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
@@ -33,37 +49,26 @@ def publisher(tmp_path, monkeypatch):
     with zipfile.ZipFile(archive, "w") as files:
         files.writestr("inner.txt", CONTENT)
     (site / "bundle.zip").write_bytes(archive.getvalue())
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(QuietHandler, directory=site)
-    )
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    offer = {
-        "file.txt": CONTENT,
-        "tampered.txt": CONTENT,
-        "bundle.zip": archive.getvalue(),
-        "gone.txt": CONTENT,
-    }
-    lines = [
-        f"set/{name} {hashlib.sha256(content).hexdigest()} "
-        f"http://127.0.0.1:{server.server_port}/{name}"
-        for name, content in offer.items()
-    ]
-    monkeypatch.setenv("CREDO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("CREDO_DATA", raising=False)
+    with serve(site) as address:
+        offer = {
+            "file.txt": CONTENT,
+            "tampered.txt": CONTENT,
+            "bundle.zip": archive.getvalue(),
+            "gone.txt": CONTENT,
+        }
+        lines = [
+            f"set/{name} {hashlib.sha256(content).hexdigest()} {address}/{name}"
+            for name, content in offer.items()
+        ]
+        monkeypatch.setenv("CREDO_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.delenv("CREDO_DATA", raising=False)
+        sources.publisher.cache_clear()
+        fetcher = sources.publisher()
+        fetcher.registry.clear()
+        fetcher.load_registry(io.BytesIO("\n".join(lines).encode()))
+        yield site
     sources.publisher.cache_clear()
-    fetcher = sources.publisher()
-    fetcher.registry.clear()
-    fetcher.load_registry(io.BytesIO("\n".join(lines).encode()))
-    yield site
-    server.shutdown()
-    server.server_close()
-    sources.publisher.cache_clear()
-    with (
-        warnings.catch_warnings()
-    ):  # pooch leaves the connection of a failed request to the collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def test_the_data_folder_comes_first(publisher, tmp_path, monkeypatch):
@@ -115,6 +120,21 @@ def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("CREDO_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(CredoError, match=r"CREDO_DATA names .*nowhere"):
         sources.locate("set/file.txt")
+
+
+@pytest.mark.parametrize("name", ["uci/yacht", "adbench/cardio", "text/trec"])
+def test_a_whole_set_can_be_downloaded(data_dir, tmp_path, monkeypatch, name):
+    """The real registry, with the data folder standing in for the publishers."""
+    monkeypatch.setenv("CREDO_CACHE", str(tmp_path))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("CREDO_DATA")
+    sources.publisher.cache_clear()
+    with serve(data_dir) as address:
+        urls = {path: f"{address}/{path}" for path in sources.publisher().registry}
+        monkeypatch.setattr(sources.publisher(), "urls", urls)
+        downloaded = load(name)
+    sources.publisher.cache_clear()
+    np.testing.assert_array_equal(downloaded.train.x, load(name, data_dir=data_dir).train.x)
 
 
 def test_the_registry_knows_the_files_byte_by_byte(data_dir):
