@@ -22,7 +22,7 @@ from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.networks.noise import bernoulli
-from credo.posterior import NoisyNetwork
+from credo.posterior import NoisyNetwork, Posterior
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,11 @@ class Dropout:
     def keep(self, state: Descent) -> None:
         return None
 
-    def posterior(self, target: Target, states: list[Descent], kept: None) -> NoisyNetwork:
+    def posterior(self, target: Target, states: list[Descent], kept: None) -> Posterior:
         params = states[0].params
         rates = {site: jnp.asarray(rate) for site, rate in self._rates(target, params).items()}
-        return NoisyNetwork(target.model, params, rates, "bernoulli", self.channelwise)
+        noisy = NoisyNetwork(target.model, params, rates, "bernoulli", self.channelwise)
+        return noisy if rates else noisy.weight_scaled()
 
     def remedy(self) -> str:
         return optimize.remedy(self)
@@ -91,7 +92,7 @@ class Dropout:
     def _rates(self, target: Target, params: Params) -> dict[str, float]:
         """The drop probability at every site that has one."""
         sites = unit_noise.noise_sites(target, params, self.where, self.input_rate > 0)
-        first = next(iter(sites), None) if self.input_rate > 0 else None
+        first = unit_noise.input_site(target)
         own = getattr(target.model.network, "own_rates", {})
         rates = {s: self.input_rate if s == first else own.get(s, self.rate) for s in sites}
         return {site: rate for site, rate in rates.items() if rate > 0}

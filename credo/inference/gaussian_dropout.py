@@ -20,7 +20,7 @@ from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.networks.noise import gaussian
-from credo.posterior import NoisyNetwork
+from credo.posterior import NoisyNetwork, Posterior
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,17 @@ class GaussianDropout:
     def keep(self, state: Descent) -> None:
         return None
 
-    def posterior(self, target: Target, states: list[Descent], kept: None) -> NoisyNetwork:
+    def posterior(self, target: Target, states: list[Descent], kept: None) -> Posterior:
         params = states[0].params
         alphas = {site: jnp.asarray(a) for site, a in self._alphas(target, params).items()}
-        return NoisyNetwork(target.model, params, alphas, "gaussian", self.channelwise)
+        noisy = NoisyNetwork(target.model, params, alphas, "gaussian", self.channelwise)
+        return noisy if alphas else noisy.weight_scaled()
 
     def remedy(self) -> str:
         return optimize.remedy(self)
 
     def _alphas(self, target: Target, params: Params) -> dict[str, float]:
         sites = unit_noise.noise_sites(target, params, self.where, self.input_alpha > 0)
-        first = next(iter(sites), None) if self.input_alpha > 0 else None
+        first = unit_noise.input_site(target)
         alphas = {site: self.input_alpha if site == first else self.alpha for site in sites}
         return {site: alpha for site, alpha in alphas.items() if alpha > 0}

@@ -17,7 +17,19 @@ and, where it can go wrong in its own way,
 """
 
 import math
-from typing import Any, NamedTuple, Protocol, TypeVar
+from numbers import Integral, Real
+from types import NoneType
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from jaxtyping import Array
 
@@ -62,16 +74,33 @@ class Method(Protocol[State]):
 
 
 def check_fields(method: Any, **bounds: tuple[float, float]) -> None:
-    """Raise unless each named field lies in its half-open interval (low, high]."""
+    """Raise unless each named field is a number in its half-open interval (low, high].
+
+    A field of type int must be whole, and a field that names one of several choices must be one of
+    them. NumPy's numbers become Python's, so that a method can always be saved as JSON.
+    """
+    kinds = get_type_hints(type(method))
+    for name, kind in kinds.items():
+        if get_origin(kind) is Literal and getattr(method, name) not in get_args(kind):
+            choices = ", ".join(map(repr, get_args(kind)))
+            _refuse(method, name, f"one of {choices}")
     for name, (low, high) in bounds.items():
         value = getattr(method, name)
-        if value is None:
+        allowed = (kinds[name], *get_args(kinds[name]))
+        if value is None and NoneType in allowed:
             continue
-        if not (isinstance(value, int | float) and low < value <= high):
+        whole = int in allowed
+        number = isinstance(value, Integral if whole else Real) and math.isfinite(value)
+        if not (number and low < value <= high):
+            above = "at least 0" if low == NOT_NEGATIVE[0] else f"greater than {low:g}"
             upper = "" if math.isinf(high) else f" and at most {high:g}"
-            raise CredoError(
-                f"{type(method).__name__}: {name} must be greater than {low:g}{upper}, got {value}"
-            )
+            _refuse(method, name, f"a {'whole ' if whole else ''}number {above}{upper}")
+        object.__setattr__(method, name, int(value) if whole else float(value))
+
+
+def _refuse(method: Any, name: str, expected: str) -> NoReturn:
+    value = getattr(method, name)
+    raise CredoError(f"{type(method).__name__}: {name} must be {expected}, got {value!r}")
 
 
 POSITIVE = (0.0, math.inf)

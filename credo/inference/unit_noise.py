@@ -25,11 +25,16 @@ def noise_sites(target: Target, params: Params, where: Where, with_input: bool) 
             f"{type(target.model.network).__name__} names no noise sites, so unit noise has "
             "nowhere to act; call noise(site, units) in it, or choose a method that needs no sites"
         )
-    chosen = {}
-    for index, (site, shape) in enumerate(sites.items()):
-        if with_input if index == 0 else where == "all" or len(shape) == 1:
-            chosen[site] = shape
-    return chosen
+    first = input_site(target)
+    wanted = lambda site, shape: (  # noqa: E731
+        with_input if site == first else where == "all" or len(shape) == 1
+    )
+    return {site: shape for site, shape in sites.items() if wanted(site, shape)}
+
+
+def input_site(target: Target) -> str | None:
+    """The site where the raw inputs enter, if the network has one."""
+    return getattr(target.model.network, "input_site", None)
 
 
 def row_noise(key: Array, draw: dict[str, Callable], channelwise: bool) -> Noise:

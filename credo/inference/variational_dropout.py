@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.files import path_name
 from credo.inference import optimize, weight_noise
-from credo.inference.bayes_by_backprop import Variational, sum_leaves
+from credo.inference.bayes_by_backprop import Variational
 from credo.inference.method import NOT_NEGATIVE, Info, Plan, check_fields
 from credo.inference.optimize import Optimizer, Schedule
 from credo.model import Batch, Target
@@ -32,10 +33,10 @@ CLIP = 8.0  # |log α| beyond this changes nothing that a float32 network can sh
 
 
 class Noisy(NamedTuple):
-    """Weights θ, and for every weight array log α (one number) or log σ² (one per weight)."""
+    """Weights θ, and by the path of every weight array log α (one) or log σ² (one per weight)."""
 
     mean: Params
-    log_noise: Params
+    log_noise: dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,13 @@ class VariationalDropout:
         return optimize.plan_descent(self, num_data)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> Variational:
-        def noise(leaf: Array) -> Array | None:
-            if leaf.ndim < 2:
-                return None
+        def noise(leaf: Array) -> Array:
             if self.per == "layer":
                 return jnp.asarray(self.initial_log_alpha, leaf.dtype)
             return self.initial_log_alpha + jnp.log(jnp.square(leaf) + 1e-8)
 
-        learnt = Noisy(params, jax.tree.map(noise, params))
+        matrices = {name: leaf for name, leaf in named_leaves(params).items() if leaf.ndim > 1}
+        learnt = Noisy(params, {name: noise(leaf) for name, leaf in matrices.items()})
         return Variational(optimize.start(self, target.num_data, learnt), jnp.zeros((), int))
 
     def step(
@@ -121,26 +121,29 @@ class VariationalDropout:
         return jnp.clip(log_noise - jnp.log(jnp.square(mean) + 1e-8), -CLIP, CLIP)
 
     def _std(self, learnt: Noisy) -> Params:
-        def leaf(mean: Array, log_noise: Array | None) -> Array:
+        def leaf(path: Any, mean: Array) -> Array:
+            log_noise = learnt.log_noise.get(path_name(path))
             if log_noise is None:
                 return jnp.zeros_like(mean)
             if self.per == "weight":
                 return jnp.exp(0.5 * log_noise)
             return jnp.abs(mean) * jnp.exp(0.5 * self._log_alpha(mean, log_noise))
 
-        return jax.tree.map(leaf, learnt.mean, learnt.log_noise, is_leaf=lambda a: a is None)
+        return jax.tree_util.tree_map_with_path(leaf, learnt.mean)
 
     def _kl(self, learnt: Noisy) -> Array:
         formula = kingma_negative_kl if self.per == "layer" else molchanov_negative_kl
+        means = named_leaves(learnt.mean)
+        total = jnp.zeros(())
+        for name, log_noise in learnt.log_noise.items():
+            values = formula(self._log_alpha(means[name], log_noise))
+            total -= jnp.sum(jnp.broadcast_to(values, means[name].shape))
+        return total
 
-        def leaf(mean: Array, log_noise: Array | None) -> Array | None:
-            if log_noise is None:
-                return None
-            values = formula(self._log_alpha(mean, log_noise))
-            return -jnp.sum(jnp.broadcast_to(values, mean.shape))
 
-        tree = jax.tree.map(leaf, learnt.mean, learnt.log_noise, is_leaf=lambda a: a is None)
-        return sum_leaves(tree)
+def named_leaves(tree: Params) -> dict[str, Array]:
+    """The arrays of a pytree by their path."""
+    return {path_name(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
 def kingma_negative_kl(log_alpha: Array) -> Array:
@@ -157,11 +160,7 @@ def molchanov_negative_kl(log_alpha: Array) -> Array:
 
 def bias_log_prior(target: Target, learnt: Noisy) -> Array:
     """log p of the parameters that have no noise."""
-    silent = lambda tree: jax.tree.map(  # noqa: E731
-        lambda leaf, noise: leaf if noise is None else None,
-        tree,
-        learnt.log_noise,
-        is_leaf=lambda a: a is None,
-    )
-    scales: Any = target.model.prior_scales(learnt.mean)
-    return normal_log_prob(silent(learnt.mean), silent(scales)) + jnp.zeros(())
+    scales = named_leaves(target.model.prior_scales(learnt.mean))
+    means = named_leaves(learnt.mean)
+    silent = [name for name in means if name not in learnt.log_noise]
+    return sum((normal_log_prob(means[n], scales[n]) for n in silent), jnp.zeros(()))

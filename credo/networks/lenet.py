@@ -37,6 +37,7 @@ class LeNet:
     """Height and width of the convolution kernels."""
 
     takes_distributions: ClassVar[bool] = True  # its layers accept weights that are distributions
+    input_site: ClassVar[str] = "conv0"
 
     def init(self, key: Array, input_shape: tuple[int, ...], num_outputs: int) -> Params:
         if len(input_shape) != 3:

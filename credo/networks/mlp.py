@@ -43,6 +43,7 @@ class MLP:
     """relu, tanh, sigmoid, gelu, silu or softplus."""
 
     takes_distributions: ClassVar[bool] = True  # its layers accept weights that are distributions
+    input_site: ClassVar[str] = "dense0"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
