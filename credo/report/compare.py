@@ -1,0 +1,157 @@
+"""Fit several methods on one data set with several seeds, and judge them all alike."""
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from credo.data import Dataset
+from credo.errors import CredoError
+from credo.evaluation.classification import ReliabilityCurve, reliability_curve
+from credo.evaluation.evaluate import evaluate
+from credo.inference import CredoWarning, Method, fit
+from credo.model import Model, default_model
+from credo.networks import Network
+from credo.posterior import Posterior, Record
+from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive, predict
+from credo.report.prepare import choose_methods, prepare, standardized_targets
+from credo.report.results import Comparison, Run, Trace
+
+TRACE_POINTS = 200
+# The first of these that a run recorded becomes its training curve.
+TRACED = ("nll", "loss", "log_joint")
+LEVELS = np.linspace(0.05, 0.95, 19)  # of central intervals
+
+
+def compare(
+    data: Dataset,
+    methods: Mapping[str, Method] | Sequence[str] = ("map", "dropout", "hmc"),
+    seeds: int = 3,
+    network: Network | None = None,
+    ood: Any = None,
+    num_draws: int = 100,
+    progress: bool | None = None,
+    held_out: Sequence[int] | None = None,
+) -> Comparison:
+    """Fit every method with seeds 0 … seeds − 1 on the training part; judge on the test part.
+
+    Classifiers are also shown inputs of a kind they were not trained on: `ood`, else classes held
+    out of training. Regression targets are standardized for the fit; figures are in their units.
+
+    Args:
+        methods: methods by label, or registered names, which get settings that end within minutes.
+        network: by default the one of `credo.default_model`.
+        ood: unfamiliar inputs: a data set (its test part), a split or an array.
+        num_draws: posterior draws averaged in a prediction.
+        progress: a progress bar for each fit; by default only on a terminal.
+        held_out: numbers of the classes to hold out; by default the last fifth of them.
+
+    Example:
+        >>> methods = {"map": credo.MAP(num_steps=50)}
+        >>> found = compare(credo.data.load("iris"), methods, seeds=2)
+        >>> found.summary("map", "accuracy").value > 0.5
+        True
+    """
+    chosen = choose_methods(methods)
+    if seeds < 1:
+        raise CredoError(f"a comparison needs at least 1 seed, got {seeds}")
+    data, foreign = prepare(data, ood, held_out)
+    model = default_model(None if data.task == "regression" else len(data.classes or ()), network)
+    inputs = None if foreign is None else foreign.x
+    runs = {
+        name: tuple(
+            run_once(model, data, method, seed, inputs, num_draws, progress)
+            for seed in range(seeds)
+        )
+        for name, method in chosen.items()
+    }
+    return Comparison(data, foreign, model.network, num_draws, chosen, runs)
+
+
+def run_once(
+    model: Model,
+    data: Dataset,
+    method: Method,
+    seed: int,
+    ood_inputs: np.ndarray | None = None,
+    num_draws: int = 100,
+    progress: bool | None = None,
+) -> Run:
+    """One fit, its predictions on the test part and elsewhere, and how good they are."""
+    scaled, shift, factor = standardized_targets(data)
+    began = time.perf_counter()
+    posterior, said = fit_listening(model, scaled, method, seed, progress)
+    fitted = time.perf_counter()
+    predicted = predict(posterior, data.test.x, num_draws, key=seed)
+    predict_seconds = time.perf_counter() - fitted
+    if isinstance(predicted, NormalPredictive):
+        predicted = predicted.rescaled(shift, factor)
+    elsewhere = None if ood_inputs is None else predict(posterior, ood_inputs, num_draws, key=seed)
+    return Run(
+        seed=seed,
+        metrics=evaluate(predicted, data.test.y, elsewhere),
+        reliability=reliability(predicted, data.test.y),
+        predicted=predicted,
+        ood_predicted=elsewhere,
+        training=trace(posterior.record, method.plan(len(data.train.x)).num_warmup),
+        fit_seconds=fitted - began,
+        predict_seconds=predict_seconds,
+        num_parameters=num_parameters(model, posterior),
+        num_stored=sum(leaf.size for leaf in jax.tree.leaves(posterior)),
+        num_draws=min(num_draws, posterior.num_draws or num_draws),
+        warnings=said,
+    )
+
+
+def fit_listening(
+    model: Model, data: Dataset, method: Method, seed: int, progress: bool | None
+) -> tuple[Posterior, tuple[str, ...]]:
+    """Fit, and note what credo warned of; other warnings go their way."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CredoWarning)
+        posterior = fit(model, data.train, method, key=seed, progress=progress)
+    for other in caught:
+        if not issubclass(other.category, CredoWarning):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    said = [str(w.message) for w in caught if issubclass(w.category, CredoWarning)]
+    return posterior, tuple(dict.fromkeys(said))
+
+
+def reliability(predicted: Predictive, y: np.ndarray) -> ReliabilityCurve:
+    """Said against happened: confidence and accuracy, or level and coverage of intervals."""
+    if isinstance(predicted, CategoricalPredictive):
+        return reliability_curve(predicted.probs, y)
+    distance = np.abs(2 * cumulative(predicted, y) - 1)
+    coverage = (distance <= LEVELS[:, None]).mean(axis=1)
+    return ReliabilityCurve(LEVELS, coverage, np.full(len(LEVELS), len(y)))
+
+
+def cumulative(predicted: NormalPredictive, y: np.ndarray) -> np.ndarray:
+    """P(Y ≤ y | x) = (1/S) Σ_s Φ((y − μ_s) / σ_s): y lies in the central interval of level c
+    exactly where |2 P − 1| ≤ c."""
+    from scipy.special import ndtr
+
+    return ndtr((y[:, None] - predicted.means) / predicted.scales).mean(axis=0)[:, 0]
+
+
+def trace(record: Record, num_warmup: int) -> Trace | None:
+    """The training curve of a run: means over blocks of steps, at most 200 points."""
+    names = [name for name in (*TRACED, *record.history) if name in record.history]
+    if not names:
+        return None
+    values = np.asarray(record.history[names[0]], np.float64)
+    num_steps = values.shape[1]
+    starts = np.arange(0, num_steps, -(-num_steps // TRACE_POINTS))
+    sizes = np.diff(starts, append=num_steps)
+    means = np.add.reduceat(values, starts, axis=1) / sizes
+    return Trace(names[0], starts + (sizes - 1) / 2, means, num_warmup)
+
+
+def num_parameters(model: Model, posterior: Posterior) -> int:
+    """How many numbers one network of this model has."""
+    shape = posterior.record.input_shape
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), shape))
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

@@ -1,0 +1,123 @@
+"""What a comparison is made on: the data, unfamiliar inputs, and methods by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from credo.data import Dataset, hold_out_classes
+from credo.errors import CredoError
+from credo.inference import HMC, Method, method_named
+from credo.predictive import check_inputs
+from credo.report.results import Foreign
+
+# Where a method's own defaults are made for patience. Trajectories of about 1 (100 steps of 0.01)
+# mix better than more and shorter ones at the same cost.
+QUICK: dict[str, Method] = {"hmc": HMC(num_samples=25, num_warmup=50, num_leapfrog=100)}
+
+HELD_OUT_REASON = (
+    "No method saw an example of them. They were recorded and prepared like all others, so only "
+    "what they show gives them away; inputs from another source differ in brightness, size and "
+    "noise too, and are found out more easily."
+)
+
+
+def choose_methods(methods: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
+    """Methods by their label; a bare name gets the quick settings, or the method's own defaults."""
+    if isinstance(methods, Mapping):
+        chosen = dict(methods)
+    else:
+        names = [methods] if isinstance(methods, str) else list(methods)
+        chosen = {name: QUICK.get(name) or method_named(name)() for name in names}
+    if not chosen:
+        raise CredoError("there are no methods to compare; name at least one, such as 'map'")
+    return chosen
+
+
+def prepare(
+    data: Dataset, ood: Any = None, held_out: Sequence[int] | None = None
+) -> tuple[Dataset, Foreign | None]:
+    """The data set as compared, and the unfamiliar inputs (None for regression).
+
+    They come from `ood`, else from the data set's own part, else from classes held out of training.
+    """
+    check_parts(data)
+    data = named_classes(data)
+    if data.task == "regression":
+        return data, None
+    if ood is not None or (data.ood is not None and held_out is None):
+        return data, given_inputs(data, data.ood if ood is None else ood)
+    held_out = last_classes(data) if held_out is None else tuple(held_out)
+    if not held_out:
+        return data, None
+    return hold_out(data, held_out)
+
+
+def named_classes(data: Dataset) -> Dataset:
+    """Classes called by their numbers where nobody named them."""
+    if data.task == "regression" or data.classes is not None:
+        return data
+    return replace(data, classes=tuple(map(str, range(int(data.train.y.max()) + 1))))
+
+
+def last_classes(data: Dataset) -> tuple[int, ...]:
+    """The last fifth of the classes, a rule that no result could have influenced.
+
+    Of fewer than five classes none: without one of three, another problem would be left.
+    """
+    num_classes = len(data.classes or ())
+    return tuple(range(num_classes - num_classes // 5, num_classes))
+
+
+def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, Foreign]:
+    """Leave classes out of training; their test rows are the unfamiliar inputs."""
+    kept = hold_out_classes(data, held_out)
+    assert kept.ood is not None and data.classes is not None
+    names = tuple(data.classes[label] for label in kept.ood.y)
+    if not names:
+        raise CredoError(f"the test part of {data.name} has no rows of classes {list(held_out)}")
+    listed = ", ".join(data.classes[label] for label in sorted(set(held_out)))
+    source = f"{len(names):,} test inputs of the held-out classes {listed}"
+    return kept, Foreign(kept.ood.x, names, source, HELD_OUT_REASON)
+
+
+def given_inputs(data: Dataset, ood: Any) -> Foreign:
+    """Inputs that the caller brought: a data set (its test part), a split, or an array."""
+    part = ood.test if isinstance(ood, Dataset) else ood
+    x = np.asarray(part.x if hasattr(part, "x") else part)
+    check_inputs(x, data.train.x.shape[1:])
+    name = ood.name if isinstance(ood, Dataset) else "other inputs"
+    return Foreign(x, (name,) * len(x), f"{len(x):,} inputs of another source: {name}")
+
+
+def check_parts(data: Dataset) -> None:
+    """Refuse data that cannot be fitted and judged."""
+    if len(data.train.x) == 0:
+        raise CredoError(
+            f"{data.name} has no training part: it serves as out-of-distribution inputs only"
+        )
+    if len(data.test.x) < 2:
+        raise CredoError(f"{data.name} has {len(data.test.x)} test rows; a comparison needs two")
+    if data.task != "regression":
+        unseen = np.setdiff1d(data.test.y, data.train.y)
+        if len(unseen):
+            raise CredoError(
+                f"{data.name}: the test part has class {unseen[0]}, the training part has not; "
+                "no classifier could be right about it"
+            )
+    elif data.train.y.ndim != 1 or np.ptp(data.train.y) == 0:
+        raise CredoError(
+            f"{data.name}: training targets of shape {data.train.y.shape} with a range of "
+            f"{np.ptp(data.train.y):g}; a comparison needs one target that varies"
+        )
+
+
+def standardized_targets(data: Dataset) -> tuple[Dataset, float, float]:
+    """Targets with mean 0 and variance 1 in the training part, and the shift and factor back."""
+    if data.task != "regression":
+        return data, 0.0, 1.0
+    targets = data.train.y.astype(np.float64)
+    shift, factor = float(targets.mean()), float(targets.std())
+    scaled = ((targets - shift) / factor).astype(np.float32)
+    return replace(data, train=data.train._replace(y=scaled)), shift, factor

@@ -1,0 +1,118 @@
+"""What a comparison found: plain arrays and numbers, one `Run` for each method and seed."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from credo.data import Dataset
+from credo.errors import CredoError
+from credo.evaluation import Estimate, mean_estimate
+from credo.evaluation.classification import ReliabilityCurve
+from credo.inference import Method
+from credo.networks import Network
+from credo.predictive import Predictive
+
+
+class Trace(NamedTuple):
+    """One quantity along a run, averaged over blocks of steps."""
+
+    name: str
+    steps: np.ndarray
+    """(point,), the middle of each block."""
+    values: np.ndarray
+    """(chain, point)."""
+    num_warmup: int
+    """Steps before the first kept draw; all of them for an optimizer."""
+
+
+class Foreign(NamedTuple):
+    """Inputs of a kind that no training row has."""
+
+    x: np.ndarray
+    names: tuple[str, ...]
+    """What each one is."""
+    source: str
+    """Where they come from, as the end of a sentence."""
+    reason: str = ""
+    """Why these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One method fitted with one seed, and how it did on the test part."""
+
+    seed: int
+    metrics: dict[str, Estimate]
+    """What `credo.evaluate` says; errors are those of the finite test part."""
+    reliability: ReliabilityCurve
+    """Classes: confidence, accuracy, count. Quantities: interval level, coverage, count."""
+    predicted: Predictive
+    ood_predicted: Predictive | None
+    training: Trace | None
+    fit_seconds: float
+    predict_seconds: float
+    num_parameters: int
+    num_stored: int
+    """Numbers that the posterior keeps: all draws of a chain, one network for dropout."""
+    num_draws: int
+    """Functions averaged in each prediction."""
+    warnings: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        return self.fit_seconds + self.predict_seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several methods on one data set, with the same network and the same seeds."""
+
+    data: Dataset
+    """As it was used: without held-out classes."""
+    foreign: Foreign | None
+    network: Network
+    num_draws: int
+    methods: dict[str, Method]
+    runs: dict[str, tuple[Run, ...]]
+
+    @property
+    def regression(self) -> bool:
+        return self.data.task == "regression"
+
+    @property
+    def num_seeds(self) -> int:
+        return len(next(iter(self.runs.values())))
+
+    @property
+    def error_meaning(self) -> str:
+        """What stands behind the ± of `summary`."""
+        if self.num_seeds > 1:
+            return f"standard error over {self.num_seeds} seeds, on the same test set"
+        return f"standard error of one seed over {len(self.data.test.y):,} test rows"
+
+    def summary(self, method: str, metric: str) -> Estimate:
+        """Mean over seeds and its standard error s / √seeds; with one seed, that run's own error.
+
+        `metric` is one of a run's metrics, or "seconds".
+        """
+        runs = self.runs[method]
+        if metric == "seconds":
+            return over_seeds([Estimate(run.seconds, math.nan) for run in runs])
+        if metric not in runs[0].metrics:
+            known = ", ".join([*runs[0].metrics, "seconds"])
+            raise CredoError(f"no metric {metric!r} in this comparison; there are: {known}")
+        return over_seeds([run.metrics[metric] for run in runs])
+
+
+def over_seeds(estimates: list[Estimate]) -> Estimate:
+    """The mean of one number per seed, with the standard error of that mean.
+
+    Example:
+        >>> print(over_seeds([Estimate(1.0, 9.0), Estimate(3.0, 9.0)]))
+        2.0 ± 1.0
+    """
+    if len(estimates) == 1:
+        return estimates[0]
+    return mean_estimate([estimate.value for estimate in estimates])

@@ -1,0 +1,137 @@
+"""The figures' and pictures' sections of the page, each a function from comparison to HTML."""
+
+import functools
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING
+
+from credo.report import plots
+from credo.report.guides import (
+    COVERAGE_GUIDE,
+    ENTROPY_GUIDE,
+    ENTROPY_GUIDE_RIGHT,
+    NO_FOREIGN,
+    PREDICTION_GUIDE,
+    RELIABILITY_GUIDE,
+    TRAINING_GUIDE,
+)
+from credo.report.numbers import entropy_histogram, shown_predictions
+from credo.report.results import Comparison, Run
+from credo.report.svg import svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANEL = (3.6, 2.6)  # inches: fits a phone, and three stand side by side on a desk
+TALL = (3.6, 3.5)
+
+
+def section(name: str, title: str, *parts: str) -> str:
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{"".join(parts)}</section>'
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def panels(drawings: dict[str, str], captions: dict[str, str]) -> str:
+    """One figure per method, side by side where there is room."""
+    figures = "".join(
+        f"<figure><figcaption>{escape(name)} <small>{escape(captions.get(name, ''))}</small>"
+        f"</figcaption>{drawing}</figure>"
+        for name, drawing in drawings.items()
+    )
+    return f'<div class="panels">{figures}</div>'
+
+
+def one_panel(draw: Callable) -> Callable[["Figure"], None]:
+    return lambda figure: draw(figure.add_subplot())
+
+
+def reliability_section(comparison: Comparison) -> str:
+    """Reliability diagrams, or the coverage of intervals."""
+    metric, title = ("coverage_95", "95 % coverage") if comparison.regression else ("ece", "ECE")
+    drawings, captions = {}, {}
+    for name, runs in comparison.runs.items():
+        captions[name] = f"{title} {comparison.summary(name, metric).value:.3f}"
+        label = f"Reliability diagram of {name}: {captions[name]}"
+        draw = functools.partial(_draw_reliability, runs, comparison.regression)
+        drawings[name] = svg(draw, label, PANEL if comparison.regression else TALL)
+    return section(
+        "reliability",
+        "Can the confidence be believed?",
+        paragraph(COVERAGE_GUIDE if comparison.regression else RELIABILITY_GUIDE),
+        panels(drawings, captions),
+    )
+
+
+def _draw_reliability(runs: tuple[Run, ...], regression: bool, figure: "Figure") -> None:
+    if regression:
+        axes = figure.add_subplot()
+        plots.draw_reliability(axes, runs)
+        axes.set(xlabel="level of the interval", ylabel="true values inside")
+        return
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    plots.draw_reliability(above, runs)
+    above.set_ylabel("accuracy")
+    plots.draw_counts(below, runs)
+    below.set_xlabel("confidence")
+
+
+def uncertainty_section(comparison: Comparison) -> str:
+    """Entropies in and out of distribution; for quantities, predictions with their intervals."""
+    if comparison.regression:
+        return prediction_section(comparison)
+    drawings, captions = {}, {}
+    histograms = {name: entropy_histogram(comparison, name) for name in comparison.runs}
+    # One scale for all methods, so that their pictures can be compared.
+    top = max(shares.max() for found in histograms.values() for shares in found.shares.values())
+    for name, histogram in histograms.items():
+        if comparison.foreign is not None:
+            captions[name] = f"OOD AUROC {comparison.summary(name, 'ood_auroc').value:.3f}"
+        drawings[name] = svg(
+            one_panel(lambda axes, shown=histogram: plots.draw_entropy(axes, shown, top)),
+            f"Histogram of predictive entropies of {name}. {captions.get(name, '')}",
+            PANEL,
+        )
+    foreign = comparison.foreign
+    told = f"Unfamiliar: {foreign.source}. {foreign.reason}" if foreign else NO_FOREIGN
+    guide = ENTROPY_GUIDE if foreign else ENTROPY_GUIDE_RIGHT
+    return section(
+        "uncertainty", "Does it know what it does not know?",
+        paragraph(guide), paragraph(told), panels(drawings, captions),
+    )  # fmt: skip
+
+
+def prediction_section(comparison: Comparison) -> str:
+    """Predictions of a quantity with their intervals."""
+    shown = {name: shown_predictions(comparison, name) for name in comparison.runs}
+    # One scale for all methods, so that their pictures can be compared.
+    limits = (
+        min(columns["lower"].min() for columns in shown.values()),
+        max(columns["upper"].max() for columns in shown.values()),
+    )
+    drawings = {
+        name: svg(
+            one_panel(lambda axes, shown=columns: plots.draw_predictions(axes, shown, limits)),
+            f"Predicted against true values of {name}",
+            PANEL,
+        )
+        for name, columns in shown.items()
+    }
+    title = "What was predicted, and how surely?"
+    return section("uncertainty", title, paragraph(PREDICTION_GUIDE), panels(drawings, {}))
+
+
+def training_section(comparison: Comparison) -> str:
+    """Training curves."""
+    drawings = {
+        name: svg(
+            one_panel(lambda axes, runs=runs: plots.draw_training(axes, runs)),
+            f"Training curve of {name}",
+            PANEL,
+        )
+        for name, runs in comparison.runs.items()
+        if runs[0].training is not None
+    }
+    return section("training", "Training curves", paragraph(TRAINING_GUIDE), panels(drawings, {}))
