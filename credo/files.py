@@ -85,7 +85,8 @@ def save_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata
     """Write arrays and JSON-able metadata as one safetensors file, atomically, with a digest."""
     from safetensors.numpy import save_file
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Not ascontiguousarray, which would give scalars an axis.
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(metadata)
     header = {"credo": text, "sha256": _digest(arrays, text)}
     with atomic_path(path) as temporary:
@@ -121,7 +122,7 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
 def _digest(arrays: dict[str, np.ndarray], text: str) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = np.asarray(arrays[name], order="C")
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
