@@ -159,7 +159,7 @@ def sort_labels(labels: list[str]) -> tuple[str, ...]:
 def row_name(frame: "pd.DataFrame", position: int) -> str:
     """How a user finds a row: counted from 1, without the header."""
     index = frame.index[position]
-    return f"row {index + 1 if isinstance(index, (int, np.integer)) else index!r}"
+    return f"row {index + 1}" if isinstance(index, (int, np.integer)) else f"row {index!r}"
 
 
 def _cell(frame: "pd.DataFrame", name: str, position: int) -> str:
