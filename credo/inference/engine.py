@@ -126,6 +126,8 @@ def _start(method: Method, target: Target, plan: Plan, key: Array, data: Batch) 
     init_key, state_key = jax.random.split(jax.random.fold_in(key, 0))
     params = target.model.init(init_key, target.input_shape)
     state = method.init(state_key, target, params, _batch(target, plan, key, data, 0))
+    # A weakly typed leaf would turn strong after the first step, and compile everything twice.
+    state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
     first = jax.eval_shape(functools.partial(_step, method, target, plan, key, data), 0, state)[1]
     kept = jax.eval_shape(method.keep, state)
     empty = lambda count: lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype)  # noqa: E731
