@@ -72,7 +72,10 @@ class VariationalDropout:
 
     def __post_init__(self) -> None:
         optimize.check_descent(self)
-        check_fields(self, kl_weight=NOT_NEGATIVE, kl_warmup=(NOT_NEGATIVE[0], 1.0))
+        check_fields(
+            self, kl_weight=NOT_NEGATIVE, kl_warmup=(NOT_NEGATIVE[0], 1.0),
+            initial_log_alpha=(-2 * CLIP, CLIP),
+        )  # fmt: skip
 
     def plan(self, num_data: int) -> Plan:
         return optimize.plan_descent(self, num_data)
