@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Key
 class NormalWeight(NamedTuple):
     """A weight array distributed as N(mean, std²), with the key its noise comes from."""
 
-    mean: Float[Array, "*shape"]
-    std: Float[Array, "*shape"]
+    mean: Float[Array, "..."]
+    std: Float[Array, "..."]
     key: Key[Array, ""]
 
 
@@ -35,12 +35,12 @@ class FlipoutWeight(NamedTuple):
     Every row has the marginal of N(M, S²), and two rows are uncorrelated (Wen et al. 2018).
     """
 
-    mean: Float[Array, "*shape"]
-    std: Float[Array, "*shape"]
+    mean: Float[Array, "..."]
+    std: Float[Array, "..."]
     key: Key[Array, ""]
 
 
-Weight = Float[Array, "*shape"] | NormalWeight | FlipoutWeight
+Weight = Float[Array, "..."] | NormalWeight | FlipoutWeight
 
 
 def linear(x: Float[Array, "rows inputs"], weight: Weight, bias: Weight) -> Array:
