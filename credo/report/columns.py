@@ -71,7 +71,8 @@ def _cells(column: Column, estimates: list[Estimate]) -> list[Cell]:
     scores = [distance(column, estimate.value) for estimate in estimates]
     finite = [score for score in scores if math.isfinite(score)]
     # Nobody is the best of one, or where no value wins.
-    lowest = min(finite) if len(finite) > 1 and column.best is not None else math.nan
+    contest = len(estimates) > 1 and finite and column.best is not None
+    lowest = min(finite) if contest else math.nan
     winners = {text for text, score in zip(texts, scores) if score == lowest}
     # Equal as printed is equal: a difference that cannot be seen should not look like one.
     return [

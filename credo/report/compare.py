@@ -50,6 +50,7 @@ def compare(
         held_out: numbers of the classes to hold out; by default the last fifth of them.
 
     Example:
+        >>> import credo
         >>> methods = {"map": credo.MAP(num_steps=50)}
         >>> found = compare(credo.data.load("iris"), methods, seeds=2)
         >>> found.summary("map", "accuracy").value > 0.5

@@ -9,7 +9,7 @@ RELIABILITY_GUIDE = (
 COVERAGE_GUIDE = (
     "A 90 % interval should hold the true value in 90 % of cases. Each point is one level: on the "
     "dashed line, intervals are what they claim to be; below it they are too narrow, above it "
-    "too wide. Bars are 95 % intervals from the number of test rows; neighbouring points share "
+    "too wide. Bars are 95 % intervals from the number of test rows; neighboring points share "
     "most of their data and move together."
 )
 ENTROPY_GUIDE = (

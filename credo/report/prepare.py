@@ -85,7 +85,7 @@ def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, Foreign]:
 def given_inputs(data: Dataset, ood: Any) -> Foreign:
     """Inputs that the caller brought: a data set (its test part), a split, or an array."""
     part = ood.test if isinstance(ood, Dataset) else ood
-    x = np.asarray(part.x if hasattr(part, "x") else part)
+    x = np.asarray(part[0] if isinstance(part, tuple) else part)
     check_inputs(x, data.train.x.shape[1:])
     name = ood.name if isinstance(ood, Dataset) else "other inputs"
     return Foreign(x, (name,) * len(x), f"{len(x):,} inputs of another source: {name}")

@@ -1,0 +1,94 @@
+"""The table is readable with and without a terminal, and its best values are the best."""
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from credo.evaluation import Estimate
+from credo.report.columns import CLASSIFICATION, REGRESSION, SECONDS, _cells, shared_decimals
+from credo.report.notes import changed_settings, warning_notes
+from credo.report.table import print_table
+
+from .conftest import HOSTILE
+
+
+def printed(comparison, **options) -> str:
+    file = io.StringIO()
+    print_table(comparison, Console(file=file, **options))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_plain_text_never_cuts_a_column(digits, width):
+    text = printed(digits, width=width)
+    lines = text.splitlines()
+    for title in ("method", "accuracy", "NLL", "ECE", "OOD AUROC", "seconds"):
+        assert title in lines[0]
+    row = next(line for line in lines if line.startswith("map"))
+    assert row.count("±") == 4 and "…" not in text
+    assert "\x1b" not in text and "*" in text
+
+
+def test_a_terminal_of_80_columns_is_enough(diabetes):
+    text = printed(diabetes, width=80, force_terminal=True, color_system=None)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert all(title in text for title in ("RMSE", "NLL", "95 % coverage", "width", "seconds"))
+
+
+def test_figures_in_the_table_are_those_of_the_comparison(diabetes):
+    row = next(line for line in printed(diabetes).splitlines() if line.startswith("map"))
+    shown = [float(cell.strip("*±")) for cell in row.split()[1:]]
+    rmse = diabetes.summary("map", "rmse")
+    assert shown[0] == pytest.approx(rmse.value, rel=0.01)
+    assert shown[1] == pytest.approx(rmse.error, rel=0.05)
+
+
+def test_what_the_figures_mean_is_said(digits):
+    text = printed(digits, width=1000)
+    assert "standard error over 2 seeds" in text
+    assert "held-out classes 8, 9" in text
+    assert "num_samples=4 (default 250)" in text
+    assert "warning: " in text
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "winner"),
+    [
+        (CLASSIFICATION[0], (0.9, 0.8), 0),
+        (CLASSIFICATION[1], (0.9, 0.8), 1),
+        (REGRESSION[2], (0.80, 0.99), 1),  # nearer to 0.95
+        (SECONDS, (2.0, 1.0), 1),
+        (CLASSIFICATION[1], (math.inf, 3.0), 1),
+        (CLASSIFICATION[1], (3.0,), None),  # nobody to compare with
+        (REGRESSION[3], (1.0, 2.0), None),  # a narrow interval alone is no merit
+    ],
+)
+def test_the_best_value_wins(column, values, winner):
+    cells = _cells(column, [Estimate(value, 0.01) for value in values])
+    best = [index for index, cell in enumerate(cells) if cell.best]
+    assert best == ([] if winner is None else [winner])
+
+
+def test_equal_as_printed_is_equally_good():
+    cells = _cells(CLASSIFICATION[0], [Estimate(0.97004, 0.01), Estimate(0.97001, 0.01)])
+    assert [cell.best for cell in cells] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "decimals"), [(0.0034, 3), (0.12, 2), (5.5, 1), (123.0, 0), (1e-9, 3)]
+)
+def test_two_digits_of_the_error_are_shown(error, decimals):
+    assert shared_decimals([Estimate(1.0, error), Estimate(2.0, error / 10)]) == decimals
+
+
+def test_only_settings_that_differ_are_told(methods):
+    assert changed_settings(methods["map"]) == {"num_steps": (30, 4000)}
+
+
+def test_warnings_alike_are_told_once(digits):
+    notes = [note for note in warning_notes(digits) if "chains disagree" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{HOSTILE}, seed 0 (and 1 alike)")
