@@ -1,0 +1,67 @@
+"""`credo evaluate`: how good the predictions are, each number with its standard error."""
+
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
+
+import credo
+from credo.app.inputs import Data, DataFolder, ModelFile, digest, is_table, model_rows
+from credo.app.predict import predict_in_units
+from credo.app.text import score_table
+from credo.evaluation import Estimate
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score a fitted model on data with known answers.
+
+    Classes: accuracy, NLL, Brier score, ECE. Quantities: RMSE, NLL, coverage and width of the 95 %
+    interval. With --ood, also how well uncertainty tells inputs from elsewhere apart.
+    """
+
+    model: ModelFile
+    """Model written by `credo fit`."""
+    data: Data
+    """Table (.csv, .parquet) with the target, or the name of a data set (its test part)."""
+    ood: Annotated[str | None, arg(metavar="DATA", help_behavior_hint="")] = None
+    """Inputs unlike the training data: a table or the name of a data set."""
+    num_draws: int = 100
+    """Posterior draws to average over."""
+    json: bool = False
+    """Print JSON instead of a table."""
+    data_dir: DataFolder = None
+    """Folder of data sets."""
+
+    def run(self) -> None:
+        posterior = credo.load(self.model)
+        rows = model_rows(posterior, self.data, self.data_dir, with_target=True)
+        elsewhere = None
+        if self.ood is not None:
+            elsewhere = model_rows(posterior, self.ood, self.data_dir, with_target=False)
+        if is_table(self.data) and digest(self.data) == posterior.record.extra.get("digest"):
+            warnings.warn(
+                f"the model was fitted on rows of '{self.data}', which flatters these scores; "
+                "credo fit printed those of the rows it had set aside",
+                credo.CredoWarning,
+                stacklevel=2,
+            )
+        predicted = predict_in_units(posterior, rows.x, self.num_draws)
+        other = elsewhere and predict_in_units(posterior, elsewhere.x, self.num_draws)
+        assert rows.y is not None
+        scores = credo.evaluate(predicted, rows.y, other)
+        print(as_json(scores) if self.json else score_table(scores))
+
+
+def as_json(scores: Mapping[str, Estimate]) -> str:
+    """`{"accuracy": {"value": …, "error": …}, …}`; what is not a finite number is null."""
+    finite = lambda number: number if math.isfinite(number) else None  # noqa: E731
+    named = {
+        name: {"value": finite(score.value), "error": finite(score.error)}
+        for name, score in scores.items()
+    }
+    return json.dumps(named, indent=2)

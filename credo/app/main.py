@@ -1,0 +1,65 @@
+"""Entry point of the command line: parse, run, and say in one line what went wrong.
+
+Exit codes: 0 done, 2 bad input, 130 interrupted (Ctrl-C), 141 nobody reads the output any more.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from credo import CredoWarning
+from credo.app.parse import parse
+from credo.errors import CredoError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `credo ARGUMENTS` (those of the process by default) and return the exit code."""
+    with _plain_warnings():
+        try:
+            parse(sys.argv[1:] if arguments is None else list(arguments)).run()
+            sys.stdout.flush()
+        except SystemExit as stop:  # tyro leaves this way after showing help
+            return int(stop.code or 0)
+        except CredoError as error:
+            return _say(f"error: {error}", 2)
+        except KeyboardInterrupt as stop:
+            return _say(str(stop) or "interrupted", 130)
+        except BrokenPipeError:
+            _discard_output()
+            return 141
+        except OSError as error:
+            _discard_output()
+            where = error.filename or "standard output"  # files have names, the output has none
+            return _say(f"error: cannot read or write {where}: {error.strerror or error}", 2)
+    return 0
+
+
+def _say(text: str, code: int) -> int:
+    print(" ".join(text.split()), file=sys.stderr)
+    return code
+
+
+def _discard_output() -> None:
+    """Give up what is still buffered: Python would try to write it once more at exit."""
+    with suppress(OSError, ValueError):  # not a real file: nothing is written at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        _say(f"warning: {message}", 0)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        warnings.simplefilter("always", CredoWarning)
+        # A compiled program that could not be stored costs time on the next run, nothing else.
+        warnings.filterwarnings("ignore", ".*persistent compilation cache.*")
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

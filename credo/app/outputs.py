@@ -1,0 +1,21 @@
+"""What a command leaves behind: checked before the work, whole or absent afterwards."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from credo.errors import CredoError
+from credo.files import check_writable
+
+
+def check_output(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Raise now if `path` could not be written later, or is one of the files to be read."""
+    check_writable(path)
+    for source in map(Path, inputs):
+        if source.exists() and path.exists() and source.samefile(path):
+            raise CredoError(f"--out would overwrite '{source}', which is read; name another file")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the unfinished files that killed runs of the same command left beside `path`."""
+    for leftover in path.parent.glob(f".{path.name}.*.part"):
+        leftover.unlink(missing_ok=True)

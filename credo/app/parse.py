@@ -1,0 +1,139 @@
+"""From arguments to a command: flags are the fields of dataclasses, read by tyro."""
+
+import dataclasses
+import difflib
+import io
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr
+from typing import Annotated, Any, Protocol, Union
+
+import tyro
+
+import credo
+from credo.app.compare import Compare
+from credo.app.evaluate import Evaluate
+from credo.app.fit import Fit, fit_with_flags_of
+from credo.app.hyperparameters import flag, hyperparameters, summary
+from credo.app.methods import Methods
+from credo.app.predict import Predict
+from credo.errors import CredoError
+from credo.inference.registry import method_named
+
+COMMANDS: dict[str, type] = {
+    "compare": Compare,
+    "fit": Fit,
+    "predict": Predict,
+    "evaluate": Evaluate,
+    "methods": Methods,
+}
+DESCRIPTION = (
+    "Networks that know what they do not know. `credo COMMAND --help` lists the flags of a "
+    "command, `credo --version` prints the version."
+)
+
+
+class Command(Protocol):
+    """A dataclass whose fields are flags."""
+
+    def run(self) -> None: ...
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    """The command that the arguments describe. Help and version leave with SystemExit(0)."""
+    arguments = list(arguments) or ["--help"]
+    if arguments[0] == "--version":
+        print(f"credo {credo.__version__}")
+        raise SystemExit(0)
+    if arguments[0] not in (*COMMANDS, "-h", "--help"):
+        raise CredoError(
+            f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}; "
+            f"the commands are {', '.join(COMMANDS)}"
+        )
+    commands = dict(COMMANDS)
+    method = method_in(arguments) if arguments[0] == "fit" else None
+    if method is not None:
+        commands["fit"] = fit_with_flags_of(method_named(method))
+    if arguments[0] in commands:
+        check_flags(commands[arguments[0]], arguments[0], arguments[1:], method)
+    return _read(commands, arguments)
+
+
+def method_in(arguments: Sequence[str]) -> str | None:
+    """The value of --method: it decides which further flags there are.
+
+    Example:
+        >>> method_in(["fit", "iris", "--method", "hmc"])
+        'hmc'
+    """
+    name = None
+    for argument, following in zip(arguments, [*arguments[1:], None]):
+        if argument == "--method":
+            name = following
+        elif argument.startswith("--method="):
+            name = argument.removeprefix("--method=")
+    return name
+
+
+def _read(commands: dict[str, type], arguments: list[str]) -> Command:
+    # The page that lists all commands has a line for each; a command's own page has more.
+    brief = arguments[0] not in commands
+    named = [
+        Annotated[cls, tyro.conf.subcommand(name, description=summary(cls) if brief else None)]
+        for name, cls in commands.items()
+    ]
+    union: Any = Union[tuple(named)]  # noqa: UP007
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            return tyro.cli(
+                union,
+                prog="credo",
+                description=DESCRIPTION,
+                args=arguments,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise CredoError(
+            f"{in_one_line(complaint.getvalue())} (see credo {arguments[0]} --help)"
+        ) from None
+
+
+def in_one_line(message: str) -> str:
+    """What a message of tyro says between its title and its second part, without the frame.
+
+    Example:
+        >>> in_one_line("╭─ Error ─╮\\n│ --rate: no │\\n│ number │\\n│ ─── │\\n│ Help │\\n╰───╯")
+        '--rate: no number'
+    """
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    lines = [line.strip(" │") for line in plain.strip().splitlines()]
+    rule = re.compile("[─╰╯-]{2,}")
+    body = itertools.dropwhile(rule.fullmatch, lines[1:])
+    return " ".join(
+        " ".join(itertools.takewhile(lambda line: not rule.fullmatch(line), body)).split()
+    )
+
+
+def check_flags(command: type, name: str, arguments: Sequence[str], method: str | None) -> None:
+    """Refuse a flag that the command does not have, before its value is read as something else."""
+    flags = [flag(field.name) for field in dataclasses.fields(command)]
+    known = {"--help", *flags, *(each.replace("--", "--no-", 1) for each in flags)}
+    for argument in arguments:
+        given = argument.partition("=")[0].replace("_", "-")
+        if not given.startswith("--") or given in known:
+            continue
+        hint, more = _did_you_mean(given, flags), ""
+        if method is not None:
+            own = ", ".join(flag(each.name) for each in hyperparameters(method_named(method)))
+            more = f"; the flags of {method} are {own}"
+        raise CredoError(f"credo {name} has no flag {given}{hint}{more} (see credo {name} --help)")
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    plain = {each.strip("-"): each for each in known}  # dashes alone would make flags look alike
+    close = difflib.get_close_matches(word.strip("-"), plain, 1)
+    return f", did you mean {plain[close[0]]!r}?" if close else ""

@@ -1,0 +1,102 @@
+"""`credo predict`: one line of predictions per row, with how sure each is."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from tyro.conf import arg
+
+import credo
+from credo.app.inputs import Data, DataFolder, ModelFile, model_rows
+from credo.app.outputs import check_output
+from credo.errors import CredoError
+from credo.files import atomic_path
+from credo.posterior import Posterior
+from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Predict with a fitted model, with uncertainty.
+
+    Classes: the most probable one, the probability of each, the entropy (all uncertainty) and the
+    mutual information (what more data would settle). Quantities, in their own units: mean, standard
+    deviation with its two parts (noise in the data, doubt about the function), 95 % interval.
+    """
+
+    model: ModelFile
+    """Model written by `credo fit`."""
+    data: Data
+    """Table (.csv, .parquet), or the name of a data set, whose test part is predicted."""
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """File to write, .csv or .parquet; without it, CSV goes to standard output."""
+    num_draws: int = 100
+    """Posterior draws to average over."""
+    data_dir: DataFolder = None
+    """Folder of data sets."""
+
+    def run(self) -> None:
+        if self.out is not None:
+            if self.out.suffix.lower() not in (".csv", ".parquet"):
+                raise CredoError(f"--out must end in .csv or .parquet, got '{self.out}'")
+            check_output(self.out, [self.model, self.data])
+        posterior = credo.load(self.model)
+        rows = model_rows(posterior, self.data, self.data_dir, with_target=False)
+        predicted = predict_in_units(posterior, rows.x, self.num_draws)
+        write_columns(prediction_columns(predicted, posterior), self.out)
+
+
+def predict_in_units(posterior: Posterior, x: np.ndarray, num_draws: int) -> Predictive:
+    """Predictions in the units of the target as the user gave it."""
+    predicted = credo.predict(posterior, x, num_draws)
+    if isinstance(predicted, CategoricalPredictive):
+        return predicted
+    extra = posterior.record.extra
+    return predicted.rescaled(extra.get("shift", 0.0), extra.get("factor", 1.0))
+
+
+def prediction_columns(predicted: Predictive, posterior: Posterior) -> dict[str, np.ndarray]:
+    if isinstance(predicted, NormalPredictive):
+        return _quantity_columns(predicted)
+    count = predicted.probs.shape[1]
+    classes = posterior.record.extra.get("classes") or list(map(str, range(count)))
+    probabilities = {f"p_{label}": predicted.probs[:, i] for i, label in enumerate(classes)}
+    return {
+        "predicted": np.array(classes, dtype=object)[predicted.labels],
+        **probabilities,
+        "entropy": predicted.entropy,
+        "mutual_information": predicted.mutual_information,
+    }
+
+
+def _quantity_columns(predicted: NormalPredictive) -> dict[str, np.ndarray]:
+    if predicted.means.shape[2] > 1:
+        raise CredoError(
+            f"the model has {predicted.means.shape[2]} targets, the command line writes one; "
+            "use credo.predict in Python"
+        )
+    lower, upper = predicted.interval(0.95)
+    return {
+        "mean": predicted.mean,
+        "std": predicted.std,
+        "aleatoric_std": np.sqrt(predicted.aleatoric_variance),
+        "epistemic_std": np.sqrt(predicted.epistemic_variance),
+        "lower_95": lower,
+        "upper_95": upper,
+    }
+
+
+def write_columns(columns: dict[str, np.ndarray], out: Path | None) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(columns)
+    if out is None:
+        frame.to_csv(sys.stdout, index=False, float_format="%.6g")
+        return
+    with atomic_path(out) as temporary:
+        if out.suffix.lower() == ".parquet":
+            frame.to_parquet(temporary, index=False)
+        else:
+            frame.to_csv(temporary, index=False, float_format="%.6g")
