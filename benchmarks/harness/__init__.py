@@ -1,0 +1,1 @@
+"""Runs credo and its peers in turns, and says how they compare."""
