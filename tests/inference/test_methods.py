@@ -1,0 +1,198 @@
+"""What every method must do. A new method joins by adding one row to ROWS."""
+
+import dataclasses
+import functools
+import math
+import typing
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import credo
+from credo.inference import METHODS, engine, method_named, name_of
+from credo.inference.checkpoint import Checkpoint
+from credo.networks import MLP, Functions
+
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    pytest.mark.filterwarnings("ignore::credo.CredoWarning"),  # runs far too short
+]
+
+
+class Row(NamedTuple):
+    """A method in a tiny setting, and what the tests below must know of it."""
+
+    method: Any
+    needs_sites: bool = False
+    """Acts through the noise sites of a network."""
+    signed: tuple[str, ...] = ()
+    """Fields that may be negative."""
+
+
+SHORT = {"num_steps": 40, "batch_size": 8}
+ROWS = {
+    "map": Row(credo.MAP(**SHORT)),
+    "dropout": Row(credo.Dropout(input_rate=0.1, **SHORT), needs_sites=True),
+    "gaussian-dropout": Row(credo.GaussianDropout(input_alpha=0.1, **SHORT), needs_sites=True),
+    "concrete-dropout": Row(credo.ConcreteDropout(**SHORT), needs_sites=True),
+    "variational-dropout": Row(credo.VariationalDropout(**SHORT), signed=("initial_log_alpha",)),
+    "bayes-by-backprop": Row(credo.BayesByBackprop(**SHORT)),
+    "hmc": Row(credo.HMC(num_samples=5, num_warmup=10, num_chains=2, num_leapfrog=3, thin=2)),
+}
+
+X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+Y = (X[:, 0] > 0).astype(np.int64) + (X[:, 1] > 1)
+MODEL = credo.Model(MLP(hidden=(6,)), credo.Categorical(3))
+
+every_method = pytest.mark.parametrize("name", ROWS)
+
+
+@functools.cache
+def fitted(name):
+    return credo.fit(MODEL, (X, Y), ROWS[name].method, key=7)
+
+
+def leaves(posterior):
+    """All arrays of a posterior, and what its run recorded."""
+    return jax.tree.leaves((posterior, posterior.record.history))
+
+
+def assert_same_bits(first, second):
+    for a, b in zip(leaves(first), leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)  # shape and type too
+
+
+def probs(posterior):
+    return credo.predict(posterior, X, num_draws=9, key=1).probs
+
+
+def test_every_method_has_a_row():
+    assert set(ROWS) == set(METHODS)
+    for name, row in ROWS.items():
+        assert method_named(name) is type(row.method) and name_of(row.method) == name
+
+
+@every_method
+def test_same_key_same_bits(name):
+    assert_same_bits(
+        fitted(name), credo.fit(MODEL, (X, Y), ROWS[name].method, key=jax.random.key(7))
+    )
+
+
+@every_method
+def test_other_key_other_result(name):
+    assert not np.array_equal(
+        probs(fitted(name)), probs(credo.fit(MODEL, (X, Y), ROWS[name].method, key=8))
+    )
+
+
+@every_method
+def test_a_second_fit_compiles_nothing(name):
+    fitted(name)
+    before = engine._advance._cache_size(), engine._start._cache_size()
+    # New objects that are equal, other data, another key: the same program.
+    model = credo.Model(MLP(hidden=[6]), credo.Categorical(3))
+    credo.fit(model, (X + 1, Y), dataclasses.replace(ROWS[name].method), key=9)
+    assert (engine._advance._cache_size(), engine._start._cache_size()) == before
+
+
+def test_a_fit_of_another_shape_compiles():
+    fitted("map")
+    before = engine._advance._cache_size()
+    credo.fit(MODEL, (X[:-1], Y[:-1]), ROWS["map"].method)
+    assert engine._advance._cache_size() > before  # so the counter above counts
+
+
+@every_method
+def test_save_and_load_give_the_same_predictions(name, tmp_path):
+    posterior = fitted(name)
+    credo.save(posterior, tmp_path / "model.safetensors")
+    again = credo.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(probs(again), probs(posterior))
+    assert_same_bits(again, posterior)
+    assert type(again) is type(posterior) and again.model == posterior.model
+    expected = dataclasses.asdict(dataclasses.replace(posterior.record, history={}))
+    assert dataclasses.asdict(dataclasses.replace(again.record, history={})) == expected
+
+
+class Killed(BaseException):
+    """As sudden as a kill: nothing in the library catches it."""
+
+
+@every_method
+@pytest.mark.parametrize("saves", [1, 2])
+def test_resumed_is_uninterrupted(name, saves, tmp_path, monkeypatch):
+    save = Checkpoint.save
+    steps = []
+
+    def save_then_die(self, chains, step, now):
+        save(self, chains, step, now=True)
+        steps.append(step)
+        if len(steps) == saves:
+            raise Killed
+
+    options = {"key": 7, "checkpoint": tmp_path / "run"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_then_die)
+        with pytest.raises(Killed):
+            credo.fit(MODEL, (X, Y), ROWS[name].method, **options)
+    programs = engine._advance._cache_size()
+    assert_same_bits(credo.fit(MODEL, (X, Y), ROWS[name].method, **options), fitted(name))
+    assert engine._advance._cache_size() == programs
+    assert not (tmp_path / "run").exists()
+
+
+def init(key):
+    return [jax.random.normal(key, (3, 4)), (jnp.zeros(4), 0.1 * jnp.ones((4, 2)))]
+
+
+def apply(params, x):
+    first, (bias, second) = params
+    return jnp.tanh(x @ first + bias) @ second
+
+
+@every_method
+def test_any_pytree_and_a_likelihood_with_parameters(name):
+    method, needs_sites, _ = ROWS[name]
+    model = credo.Model(Functions(init, apply), credo.NormalLearntScale(2))
+    if needs_sites:
+        with pytest.raises(credo.CredoError, match="no noise sites"):
+            credo.fit(model, (X, X[:, :2]), method)
+        model = dataclasses.replace(model, network=MODEL.network)
+    predicted = credo.predict(credo.fit(model, (X, X[:, :2]), method), X[:5])
+    assert predicted.means.shape[1:] == (5, 2) and np.isfinite(predicted.log_prob(X[:5, :2])).all()
+
+
+def invalid_values(kind, signed):
+    """Values that no field of this type may have."""
+    allowed = (kind, *typing.get_args(kind))
+    if typing.get_origin(kind) is typing.Literal:
+        return ["nonsense", None]
+    if bool in allowed:
+        return []
+    negative = [] if signed else [-1]
+    return [*negative, math.nan, math.inf, "2", *([1.5] if int in allowed else [])]
+
+
+INVALID = [
+    (name, field, value)
+    for name, row in ROWS.items()
+    for field, kind in typing.get_type_hints(type(row.method)).items()
+    for value in invalid_values(kind, field in row.signed)
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value"), INVALID)
+def test_invalid_fields_are_refused(name, field, value):
+    with pytest.raises(credo.CredoError, match=field):
+        dataclasses.replace(ROWS[name].method, **{field: value})
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    """A search over np.arange gives them to the fields; they must survive JSON."""
+    method = credo.MAP(num_steps=np.int64(40), learning_rate=np.float32(0.5), batch_size=8)
+    assert method == credo.MAP(num_steps=40, learning_rate=0.5, batch_size=8)
+    credo.save(credo.fit(MODEL, (X, Y), method), tmp_path / "model.safetensors")
