@@ -19,6 +19,6 @@ def enable_compilation_cache() -> None:
 
     Leaves the setting alone where the user has chosen a folder already.
     """
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

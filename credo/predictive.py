@@ -196,7 +196,7 @@ def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndar
 
 def draw_outputs(posterior: Posterior, x: Array, num_draws: int | None = None) -> np.ndarray:
     """Raw outputs (draw, row, output) of every stored draw, or of `num_draws` fresh ones."""
-    wanted = posterior.num_draws or num_draws
+    wanted = posterior.num_draws or num_draws or 1
     return np.asarray(_outputs(posterior, posterior.sample(as_key(0), wanted), jnp.asarray(x)))
 
 

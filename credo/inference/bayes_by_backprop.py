@@ -40,7 +40,7 @@ class Variational(NamedTuple):
     """The optimisation, and how many steps it has made (for the warm-up of the KL)."""
 
     descent: Descent
-    count: Array
+    step: Array
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class BayesByBackprop:
     ) -> tuple[Variational, Info]:
         noise_key, kl_key = jax.random.split(key)
         num_steps = self.plan(target.num_data).num_steps
-        weight = self.kl_weight * weight_noise.warmed_up(state.count, num_steps, self.kl_warmup)
+        weight = self.kl_weight * weight_noise.warmed_up(state.step, num_steps, self.kl_warmup)
 
         def objective(learnt: MeanField) -> tuple[Array, Info]:
             std = jax.tree.map(jax.nn.softplus, learnt.raw_std)
@@ -113,7 +113,7 @@ class BayesByBackprop:
             return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
 
         descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
-        return Variational(descent, state.count + 1), info
+        return Variational(descent, state.step + 1), info
 
     def keep(self, state: Variational) -> None:
         return None
@@ -139,8 +139,8 @@ class BayesByBackprop:
 
         def leaf(w: Array, m: Array, s: Array) -> Array:
             wide = math.log(self.mixture_weight) + log_normal(w, 0.0, self.mixture_wide)
-            narrow = math.log1p(-self.mixture_weight) if self.mixture_weight < 1 else -math.inf
-            narrow = narrow + log_normal(w, 0.0, self.mixture_narrow)
+            rest = math.log1p(-self.mixture_weight) if self.mixture_weight < 1 else -math.inf
+            narrow = rest + log_normal(w, 0.0, self.mixture_narrow)
             return jnp.sum(log_normal(w, m, s) - jnp.logaddexp(wide, narrow))
 
         return sum_leaves(jax.tree.map(leaf, weights, mean, std))

@@ -206,7 +206,8 @@ def _pool(plan: Plan) -> ThreadPoolExecutor:
 def _advance_all(pool, method, target, plan, keys, data, chains, start, stop) -> list[Chain]:
     """Advance every chain: on CPU one compiled chain per core, elsewhere all as one program."""
 
-    double = jax.config.jax_enable_x64  # set for this thread only, where `with` set it
+    # JAX's precision is set per thread where `with` set it: hand it on to the workers.
+    double = jax.config.jax_enable_x64  # type: ignore[attr-defined]
 
     def advance(key: Array, chain: Chain) -> Chain:
         with jax.enable_x64(double):

@@ -31,7 +31,7 @@ DIVERGENCE = 1000.0  # energy error above which a trajectory has left the level 
 class DualAveraging(NamedTuple):
     """Nesterov's averaging of log ε (Hoffman & Gelman 2014, eq. 6)."""
 
-    count: Array
+    step: Array
     log_step: Array
     log_average: Array
     shortfall: Array
@@ -95,7 +95,7 @@ class HMC:
         self, key: Array, target: Target, state: HMCState, batch: Batch
     ) -> tuple[HMCState, Info]:
         momentum_key, jitter_key, accept_key = jax.random.split(key, 3)
-        adapting = state.adaptation.count < self.num_warmup
+        adapting = state.adaptation.step < self.num_warmup
         log_step = jnp.where(adapting, state.adaptation.log_step, state.adaptation.log_average)
         spread = jax.random.uniform(jitter_key, minval=1 - self.jitter, maxval=1 + self.jitter)
         step_size = jnp.exp(log_step) * spread
@@ -191,7 +191,7 @@ def dual_averaging(
     state: DualAveraging, acceptance: Array, first: float, target: float
 ) -> DualAveraging:
     """One update with the constants of Hoffman & Gelman: γ = 0.05, t₀ = 10, κ = 0.75."""
-    count = state.count + 1
+    count = state.step + 1
     rate = 1.0 / (count + 10.0)
     shortfall = (1 - rate) * state.shortfall + rate * (target - acceptance)
     log_step = jnp.log(10 * first) - jnp.sqrt(count) / 0.05 * shortfall

@@ -94,7 +94,7 @@ class VariationalDropout:
         self, key: Array, target: Target, state: Variational, batch: Batch
     ) -> tuple[Variational, Info]:
         num_steps = self.plan(target.num_data).num_steps
-        weight = self.kl_weight * weight_noise.warmed_up(state.count, num_steps, self.kl_warmup)
+        weight = self.kl_weight * weight_noise.warmed_up(state.step, num_steps, self.kl_warmup)
 
         def objective(learnt: Noisy) -> tuple[Array, Info]:
             std = self._std(learnt)
@@ -106,7 +106,7 @@ class VariationalDropout:
             return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
 
         descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
-        return Variational(descent, state.count + 1), info
+        return Variational(descent, state.step + 1), info
 
     def keep(self, state: Variational) -> None:
         return None

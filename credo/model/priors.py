@@ -80,7 +80,7 @@ def normal_log_prob(params: Params, scales: Params) -> Array:
         )
         return -0.5 * jnp.sum(jnp.square(weight / scale)) - constant
 
-    return sum(jax.tree.leaves(jax.tree.map(leaf_log_prob, params, scales)))
+    return sum(jax.tree.leaves(jax.tree.map(leaf_log_prob, params, scales)), jnp.zeros(()))
 
 
 def sample_normal(key: Array, params: Params, scales: Params) -> Params:

@@ -10,7 +10,7 @@ independently for each row of x. This has the same marginals as sampling W ~ N(M
 gradient of far smaller variance.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,18 +62,25 @@ def conv(x: Float[Array, "rows h w c"], weight: Weight, bias: Weight) -> Array:
 def _affine(product, x: Array, weight: Weight, bias: Weight) -> Array:
     if isinstance(weight, FlipoutWeight):
         return _flipout(product, x, weight, bias)
-    if not isinstance(weight, NormalWeight) and not isinstance(bias, NormalWeight):
-        return product(x, weight) + bias
-    weight_mean, weight_variance = _moments(weight)
     bias_mean, bias_variance = _moments(bias)
-    mean = product(x, weight_mean) + bias_mean
-    variance = bias_variance if weight_variance is None else product(x * x, weight_variance)
-    if weight_variance is not None and bias_variance is not None:
-        variance = variance + bias_variance
-    key = weight.key if isinstance(weight, NormalWeight) else bias.key  # type: ignore[union-attr]
+    if not isinstance(weight, NormalWeight):
+        mean, variance = product(x, weight) + bias_mean, bias_variance
+        key = bias.key if isinstance(bias, NormalWeight) else None
+    else:
+        mean = product(x, weight.mean) + bias_mean
+        variance = product(jnp.square(x), jnp.square(weight.std)) + bias_variance
+        key = weight.key
+    if key is None:
+        return mean
     # The gradient of a square root is infinite at 0, where a row of x is all zeros.
     deviation = jnp.sqrt(variance + jnp.finfo(mean.dtype).tiny)
     return mean + deviation * jax.random.normal(key, mean.shape, mean.dtype)
+
+
+def _moments(weight: Weight) -> tuple[Any, Any]:
+    if isinstance(weight, NormalWeight):
+        return weight.mean, jnp.square(weight.std)
+    return weight, 0.0
 
 
 def _flipout(product, x: Array, weight: FlipoutWeight, bias: Weight) -> Array:
@@ -85,17 +92,11 @@ def _flipout(product, x: Array, weight: FlipoutWeight, bias: Weight) -> Array:
     signs_in = jax.random.rademacher(in_key, (rows, *ones, channels), x.dtype)
     signs_out = jax.random.rademacher(out_key, (rows, *ones, outputs), x.dtype)
     signs_in = jnp.tile(signs_in, x.shape[-1] // channels)
-    shift = bias
+    shift: Any = bias
     if isinstance(bias, FlipoutWeight):
         noise = jax.random.normal(bias.key, (rows, *ones, outputs), x.dtype)
         shift = bias.mean + bias.std * noise
     return product(x, weight.mean) + product(x * signs_in, perturbation) * signs_out + shift
-
-
-def _moments(weight: Weight) -> tuple[Array, Array | None]:
-    if isinstance(weight, NormalWeight):
-        return weight.mean, jnp.square(weight.std)
-    return weight, None
 
 
 def _patches(x: Array, height: int, width: int) -> Array:

@@ -66,7 +66,8 @@ def _flatten(posterior: NoisyNetwork):
 
 def _unflatten(static, children) -> NoisyNetwork:
     model, kind, channelwise, input_shape = static
-    return NoisyNetwork(model, *children, kind, channelwise, Record(input_shape))
+    params, rates = children
+    return NoisyNetwork(model, params, rates, kind, channelwise, Record(input_shape))
 
 
 jax.tree_util.register_pytree_node(NoisyNetwork, _flatten, _unflatten)

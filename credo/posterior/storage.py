@@ -87,7 +87,8 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     if metadata["posterior"] == "NormalWeights":
         mean, std = (_fill(template, arrays, prefix) for prefix in ("mean/", "std/"))
         return NormalWeights(model, mean, std, record)
-    rates = {n.removeprefix("rates/"): a for n, a in arrays.items() if n.startswith("rates/")}
+    stored_rates = {n: a for n, a in arrays.items() if n.startswith("rates/")}
+    rates = {n.removeprefix("rates/"): jax.numpy.asarray(a) for n, a in stored_rates.items()}
     params = _fill(template, arrays, "params/")
     return NoisyNetwork(model, params, rates, metadata["kind"], metadata["channelwise"], record)
 
