@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,9 @@ class Checkpoint:
         if path is None:
             return Checkpoint(None)
         files.check_writable(path)
-        digest = hashlib.sha256(repr(settings).encode())
+        # A function's address is new in every process; the run it belongs to is not.
+        description = re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
+        digest = hashlib.sha256(description.encode())
         for array in [jax.random.key_data(key) for key in keys] + list(data):
             digest.update(np.asarray(array).tobytes())
         due = time.monotonic() + every_seconds

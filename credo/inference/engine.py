@@ -83,7 +83,8 @@ def fit(
     keys = [jax.random.fold_in(as_key(key), chain) for chain in range(plan.num_chains)]
     started = time.perf_counter()
     chains = [_start(method, target, plan, chain_key, batch) for chain_key in keys]
-    store = Checkpoint.open(checkpoint, checkpoint_seconds, (method, target, plan), keys, batch)
+    settings = (method, target, plan, jax.tree.map(jnp.shape, chains))
+    store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, batch)
     chains = _run(method, target, plan, keys, batch, chains, store, progress)
     info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}
     kept = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[chain.kept for chain in chains])
