@@ -158,4 +158,4 @@ def _checked_values(y: np.ndarray, num_targets: int) -> np.ndarray:
     y = y.reshape(len(y), -1)
     if y.shape[1] != num_targets:
         raise CredoError(f"the likelihood expects {num_targets} target(s) a row, got {y.shape[1]}")
-    return y
+    return y.astype(float)  # whole numbers beyond 32 bits would wrap around on the device
