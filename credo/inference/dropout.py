@@ -94,5 +94,6 @@ class Dropout:
         sites = unit_noise.noise_sites(target, params, self.where, self.input_rate > 0)
         first = unit_noise.input_site(target)
         own = getattr(target.model.network, "own_rates", {})
-        rates = {s: self.input_rate if s == first else own.get(s, self.rate) for s in sites}
+        rates = {s: own.get(s.partition(".")[0], self.rate) for s in sites}
+        rates |= {first: self.input_rate} if first in sites else {}
         return {site: rate for site, rate in rates.items() if rate > 0}

@@ -1,11 +1,15 @@
 """Networks written elsewhere: Equinox modules, and pairs of functions."""
 
-from collections.abc import Callable
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -44,7 +48,8 @@ class Equinox:
     The module maps one row to its outputs, as Equinox modules do; credo adds the data axis.
     Parameters are the module's floating-point arrays; everything else in it stays fixed. Its own
     `eqx.nn.Dropout` layers become noise sites (`dropout0`, `dropout1`, … in the order in which the
-    module holds them): silent for most methods, used with their own rate by `credo.Dropout`.
+    module holds them; `dropout0.1` where a layer is called a second time): silent for most methods,
+    used with their own rate by `credo.Dropout`.
 
     Example:
         >>> import equinox as eqx, jax
@@ -71,8 +76,14 @@ class Equinox:
         # Under jit the arrays built here are replaced by `params`, so nothing is computed.
         fixed = eqx.filter(self._build(jax.random.key(0)), eqx.is_inexact_array, inverse=True)
         module = eqx.combine(params, fixed)
-        sites = [_Site(f"dropout{i}", noise) for i in range(len(_dropouts(module)))]
-        return jax.vmap(eqx.tree_at(_dropouts, module, sites) if sites else module)(x)
+        dropouts = range(len(_dropouts(module)))
+
+        def one_row(row: Array, number: Array) -> Array:
+            sites = [_Site(f"dropout{i}", noise, itertools.count(), number) for i in dropouts]
+            noisy = eqx.tree_at(_dropouts, module, sites) if sites else module
+            return _with_key(noisy)(row)
+
+        return jax.vmap(one_row)(x, jnp.arange(len(x)))
 
     @property
     def own_rates(self) -> dict[str, float]:
@@ -90,19 +101,49 @@ def _dropouts(module: Any) -> list[eqx.nn.Dropout]:
     return [node for node in jax.tree.leaves(module, is_leaf=is_dropout) if is_dropout(node)]
 
 
+def _with_key(module: Any) -> Callable[[Array], Array]:
+    key = inspect.signature(module).parameters.get("key")
+    if key is None or key.default is not inspect.Parameter.empty:
+        return module
+    # Its dropout layers, which would read the key, ask credo for their noise instead.
+    return functools.partial(module, key=jax.random.key(0))
+
+
 class _Site(eqx.Module):
     """Stands where a dropout layer stood, and asks credo for the noise of all rows at once."""
 
     name: str = eqx.field(static=True)
     noise: Noise = eqx.field(static=True)
+    calls: Iterator[int] = eqx.field(static=True)
+    row_number: Array
 
     def __call__(self, units: Array, *, key: Any = None, inference: Any = None) -> Array:
-        @jax.custom_batching.custom_vmap
-        def one_row(row: Array) -> Array:
-            return self.noise(self.name, row[None])[0]
+        # A layer may be called more than once: each call is a site, with masks of its own.
+        call = next(self.calls)
+        name = f"{self.name}.{call}" if call else self.name
+        noise = lambda rows: _channels_last(self.noise, name, rows)  # noqa: E731
+        return _noise_of_all_rows(noise, units, self.row_number)
 
-        @one_row.def_vmap
-        def all_rows(axis_size: int, in_batched: Any, rows: Array) -> tuple[Array, bool]:
-            return self.noise(self.name, rows), True
 
-        return one_row(units)
+def _noise_of_all_rows(noise: Callable[[Array], Array], units: Array, row_number: Array) -> Array:
+    """Call `noise` once, with the rows first, whatever axes the module itself maps over."""
+
+    @jax.custom_batching.custom_vmap
+    def one_row(units: Array, row_number: Array) -> Array:
+        return noise(units[None])[0]
+
+    @one_row.def_vmap
+    def mapped(size: int, in_batched: Any, units: Array, row_number: Array) -> tuple[Array, bool]:
+        units = units if in_batched[0] else jnp.broadcast_to(units, (size, *units.shape))
+        # Only the axis of the rows has row numbers; a map inside the module has none.
+        rows = in_batched[1]
+        return noise(units) if rows else _noise_of_all_rows(noise, units, row_number), True
+
+    return one_row(units, row_number)
+
+
+def _channels_last(noise: Noise, site: str, rows: Array) -> Array:
+    """Equinox's images have their channels first, those of noise functions last."""
+    if rows.ndim < 4:
+        return noise(site, rows)
+    return jnp.moveaxis(noise(site, jnp.moveaxis(rows, 1, -1)), -1, 1)
