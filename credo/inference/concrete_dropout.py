@@ -24,7 +24,7 @@ from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.networks.noise import concrete
-from credo.posterior import NoisyNetwork
+from credo.posterior import NoisyNetwork, Posterior
 from credo.posterior.noisy import multiplier_shape
 
 
@@ -110,10 +110,11 @@ class ConcreteDropout:
     def keep(self, state: Descent) -> None:
         return None
 
-    def posterior(self, target: Target, states: list[Descent], kept: None) -> NoisyNetwork:
+    def posterior(self, target: Target, states: list[Descent], kept: None) -> Posterior:
         learnt = states[0].params
         rates = {site: jax.nn.sigmoid(logit) for site, logit in self._logits(learnt).items()}
-        return NoisyNetwork(target.model, learnt.params, rates, "bernoulli", self.channelwise)
+        noisy = NoisyNetwork(target.model, learnt.params, rates, "bernoulli", self.channelwise)
+        return noisy if rates else noisy.weight_scaled()
 
     def remedy(self) -> str:
         return optimize.remedy(self)
