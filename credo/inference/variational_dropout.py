@@ -29,7 +29,7 @@ from credo.model.priors import normal_log_prob
 from credo.networks import Params
 from credo.posterior.normal import NormalWeights
 
-CLIP = 8.0  # |log α| beyond this changes nothing that a float32 network can show
+LARGEST = {"layer": 0.0, "weight": 8.0}  # log α: Kingma's polynomial holds for α ≤ 1
 
 
 class Noisy(NamedTuple):
@@ -52,7 +52,7 @@ class VariationalDropout:
     per: Literal["layer", "weight"] = "layer"
     """One noise strength α per layer, or one per weight (sparse)."""
     initial_log_alpha: float = -2.0
-    """log α at the start; -4 or less where `per="weight"` starts from a good network."""
+    """log α at the start, at most 0 for a layer; -4 or less where a good network is the start."""
     kl_weight: float = 1.0
     """Weight of the KL: 1 is the ELBO."""
     kl_warmup: float = 0.3
@@ -74,7 +74,7 @@ class VariationalDropout:
         optimize.check_descent(self)
         check_fields(
             self, kl_weight=NOT_NEGATIVE, kl_warmup=(NOT_NEGATIVE[0], 1.0),
-            initial_log_alpha=(-2 * CLIP, CLIP),
+            initial_log_alpha=(-16.0, LARGEST.get(self.per, 0.0)),
         )  # fmt: skip
 
     def plan(self, num_data: int) -> Plan:
@@ -106,6 +106,7 @@ class VariationalDropout:
             return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
 
         descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
+        descent = descent._replace(params=self._bounded(descent.params))
         return Variational(descent, state.step + 1), info
 
     def keep(self, state: Variational) -> None:
@@ -118,10 +119,17 @@ class VariationalDropout:
     def remedy(self) -> str:
         return optimize.remedy(self)
 
+    def _bounded(self, learnt: Noisy) -> Noisy:
+        """Return to α ≤ 1 after a step: a clip in the objective would have no gradient there."""
+        if self.per == "weight":
+            return learnt
+        bounded = {name: jnp.minimum(a, LARGEST["layer"]) for name, a in learnt.log_noise.items()}
+        return learnt._replace(log_noise=bounded)
+
     def _log_alpha(self, mean: Array, log_noise: Array) -> Array:
         if self.per == "layer":
-            return jnp.clip(log_noise, -CLIP, 0.0)  # Kingma's polynomial holds for α ≤ 1
-        return jnp.clip(log_noise - jnp.log(jnp.square(mean) + 1e-8), -CLIP, CLIP)
+            return log_noise
+        return log_noise - jnp.log(jnp.square(mean) + 1e-8)
 
     def _std(self, learnt: Noisy) -> Params:
         def leaf(path: Any, mean: Array) -> Array:
