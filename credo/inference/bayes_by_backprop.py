@@ -3,7 +3,8 @@
     −ELBO = κ KL(q ‖ p) − E_q log p(D | w),     q(w) = Π N(w | μ, σ²),  σ = softplus(ρ)
 
 For the normal prior KL = Σ [ log(s/σ) + (σ² + μ²) / 2s² − ½ ] is exact. For the scale mixture
-π N(0, σ₁²) + (1 − π) N(0, σ₂²) it is estimated with one draw of the weights.
+π N(0, σ₁²) + (1 − π) N(0, σ₂²) it is estimated with one draw of the weights. At a temperature T
+the posterior is ∝ [p(D | w) p(w)]^(1/T), so log p(D | w) and log p(w) are divided by T.
 
 The expectation is estimated by local reparametrization (default), by Flipout, or by one draw of
 the weights for the whole batch, in this order of gradient variance.
@@ -109,7 +110,7 @@ class BayesByBackprop:
             params = weight_noise.noisy_params(noise_key, target, learnt.mean, std, self.estimator)
             log_likelihood = target.log_likelihood(params, batch)
             kl = self._kl(kl_key, target, learnt.mean, std)
-            loss = (weight * kl - log_likelihood) / (target.temperature * target.num_data)
+            loss = (weight * kl - log_likelihood / target.temperature) / target.num_data
             return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
 
         descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
@@ -127,21 +128,24 @@ class BayesByBackprop:
         return optimize.remedy(self)
 
     def _kl(self, key: Array, target: Target, mean: Params, std: Params) -> Array:
-        scales = target.model.prior_scales(mean)
+        # N(0, s²) to the power 1/T is N(0, T s²) up to a constant.
+        temper = lambda scale: scale * target.temperature**0.5  # noqa: E731
+        scales = jax.tree.map(temper, target.model.prior_scales(mean))
         if self.prior == "model":
             return normal_kl(mean, std, scales)
         likelihood_kl = normal_kl(mean["likelihood"], std["likelihood"], scales["likelihood"])
-        return likelihood_kl + self._mixture_kl(key, mean["network"], std["network"])
+        network = mean["network"], std["network"]
+        return likelihood_kl + self._mixture_kl(key, *network, target.temperature)
 
-    def _mixture_kl(self, key: Array, mean: Params, std: Params) -> Array:
-        """log q(w) − log p(w) at one draw w ~ q."""
+    def _mixture_kl(self, key: Array, mean: Params, std: Params, temperature: float) -> Array:
+        """log q(w) − log p(w) / T at one draw w ~ q."""
         weights = sample_weights(key, mean, std)
 
         def leaf(w: Array, m: Array, s: Array) -> Array:
             wide = math.log(self.mixture_weight) + log_normal(w, 0.0, self.mixture_wide)
             rest = math.log1p(-self.mixture_weight) if self.mixture_weight < 1 else -math.inf
             narrow = rest + log_normal(w, 0.0, self.mixture_narrow)
-            return jnp.sum(log_normal(w, m, s) - jnp.logaddexp(wide, narrow))
+            return jnp.sum(log_normal(w, m, s) - jnp.logaddexp(wide, narrow) / temperature)
 
         return sum_leaves(jax.tree.map(leaf, weights, mean, std))
 

@@ -5,7 +5,8 @@
 
 with z̃ the concrete relaxation of the mask (temperature t), D_l the number of units (or channels)
 at site l, and H(p) = −p log p − (1 − p) log(1 − p). The entropy pushes p towards ½, the data pull
-it down: more data, less noise. Prediction uses hard Bernoulli masks with the learnt p.
+it down: more data, less noise. A temperature T divides all but the entropy. Prediction uses hard
+Bernoulli masks with the learnt p.
 
 Reference: Gal, Hron & Kendall, Concrete Dropout, NeurIPS 2017.
 """
@@ -100,10 +101,11 @@ class ConcreteDropout:
             }
             noise = unit_noise.row_noise(key, draw, self.channelwise)
             log_likelihood = target.log_likelihood(learnt.params, batch, noise)
-            elbo = log_likelihood + self._negative_kl(target, learnt, units)
+            log_joint = log_likelihood + self._penalty(target, learnt)
+            elbo = log_joint / target.temperature + self._entropy(learnt, units)
             info = {"nll": -log_likelihood / target.num_data}
             info |= {f"rate_{site}": jax.nn.sigmoid(logit) for site, logit in logits.items()}
-            return -elbo / (target.temperature * target.num_data), info
+            return -elbo / target.num_data, info
 
         return optimize.descend_on(self, target.num_data, state, objective)
 
@@ -112,22 +114,25 @@ class ConcreteDropout:
 
     def posterior(self, target: Target, states: list[Descent], kept: None) -> Posterior:
         learnt = states[0].params
-        rates = {site: jax.nn.sigmoid(logit) for site, logit in self._logits(learnt).items()}
+        rates = self._rates(learnt)
         noisy = NoisyNetwork(target.model, learnt.params, rates, "bernoulli", self.channelwise)
         return noisy if rates else noisy.weight_scaled()
 
     def remedy(self) -> str:
         return optimize.remedy(self)
 
-    def _negative_kl(self, target: Target, learnt: Learnt, units: dict[str, int]) -> Array:
-        rates = {site: jax.nn.sigmoid(logit) for site, logit in self._logits(learnt).items()}
-        second_moment = {site: 1.0 / (1.0 - rate) for site, rate in rates.items()}
+    def _penalty(self, target: Target, learnt: Learnt) -> Array:
+        """−Σ_l ‖W_l‖² / (2 s² (1 − p_l)), and the log prior of the other parameters."""
+        second_moment = {site: 1.0 / (1.0 - rate) for site, rate in self._rates(learnt).items()}
         scales = unit_noise.penalty_scales(target, learnt.params, second_moment)
-        penalty = target.log_prior(learnt.params, scales)
         # The scales shrink with p, but the KL has no log-scale term: take out the normalizer.
         constant = target.log_prior(jax.tree.map(jnp.zeros_like, learnt.params), scales)
-        entropy = sum(units[site] * bernoulli_entropy(rate) for site, rate in rates.items())
-        return penalty - constant + entropy
+        return target.log_prior(learnt.params, scales) - constant
+
+    def _entropy(self, learnt: Learnt, units: dict[str, int]) -> Array:
+        """Σ_l D_l H(p_l)."""
+        rates = self._rates(learnt)
+        return sum((units[site] * bernoulli_entropy(p) for site, p in rates.items()), jnp.zeros(()))
 
     def _sites(self, target: Target, params: Params) -> dict[str, int]:
         """How many multipliers each learnt site draws for a row."""
@@ -138,6 +143,9 @@ class ConcreteDropout:
     def _logits(self, learnt: Learnt) -> dict[str, Array]:
         # Adam moves every number by about the learning rate; scaling makes these move faster.
         return {site: self.rate_speed * slow for site, slow in learnt.slow_logits.items()}
+
+    def _rates(self, learnt: Learnt) -> dict[str, Array]:
+        return {site: jax.nn.sigmoid(logit) for site, logit in self._logits(learnt).items()}
 
 
 def bernoulli_entropy(p: Array) -> Array:

@@ -9,7 +9,8 @@ not need get a large α and can be removed, see `posterior.pruned()`. The output
 sampled, not the weights (local reparametrization).
 
 The log-uniform prior is improper, so the posterior may be (Hron et al. 2018): read the KL as a
-regulariser. Biases have no noise and the model's normal prior.
+regulariser, which a temperature T leaves as it is: log p(D | w) is divided by T. Biases have no
+noise and the model's normal prior.
 """
 
 from dataclasses import dataclass
@@ -101,9 +102,9 @@ class VariationalDropout:
             params = weight_noise.noisy_params(key, target, learnt.mean, std, "local")
             log_likelihood = target.log_likelihood(params, batch)
             kl = self._kl(learnt)
-            elbo = log_likelihood - weight * kl + bias_log_prior(target, learnt)
-            loss = -elbo / (target.temperature * target.num_data)
-            return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}
+            log_joint = (log_likelihood + bias_log_prior(target, learnt)) / target.temperature
+            info = {"nll": -log_likelihood / target.num_data, "kl": kl}
+            return (weight * kl - log_joint) / target.num_data, info
 
         descent, info = optimize.descend_on(self, target.num_data, state.descent, objective)
         descent = descent._replace(params=self._bounded(descent.params))
