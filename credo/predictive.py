@@ -160,7 +160,7 @@ def predict(
     if num_draws < 1:
         raise CredoError(f"prediction needs at least 1 draw, got num_draws={num_draws}")
     available = posterior.num_draws
-    draws = posterior.sample(as_key(key), min(num_draws, available) if available else num_draws)
+    draws = _sample(posterior, as_key(key), min(num_draws, available or num_draws))
     rows = min(BATCH_ROWS, _bucket(len(x)))
     batches = [_padded(x[start : start + rows], rows) for start in range(0, len(x), rows)]
     if isinstance(posterior.model.likelihood, Categorical | Bernoulli):
@@ -197,7 +197,13 @@ def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndar
 def draw_outputs(posterior: Posterior, x: Array, num_draws: int | None = None) -> np.ndarray:
     """Raw outputs (draw, row, output) of every stored draw, or of `num_draws` fresh ones."""
     wanted = posterior.num_draws or num_draws or 1
-    return np.asarray(_outputs(posterior, posterior.sample(as_key(0), wanted), jnp.asarray(x)))
+    return np.asarray(_outputs(posterior, _sample(posterior, as_key(0), wanted), jnp.asarray(x)))
+
+
+# One program instead of a dozen small ones, each of which every new process would compile.
+@jax.jit(static_argnames="num_draws")
+def _sample(posterior: Posterior, key: Array, num_draws: int):
+    return posterior.sample(key, num_draws)
 
 
 @jax.jit
