@@ -212,8 +212,16 @@ def _outputs(posterior: Posterior, draws, x: Array) -> Array:
 
 
 def _one_output(posterior: Posterior, draw, x: Array) -> Array:
-    params, noise = posterior.realize(draw)
+    params, noise = _realized(posterior, draw, x)
     return posterior.model.outputs(params, x, noise)
+
+
+def _realized(posterior: Posterior, draw, x: Array):
+    """The parameters of a draw, in the precision of x as convolutions insist, and its noise."""
+    params, noise = posterior.realize(draw)
+    dtype = jnp.result_type(x, float)
+    cast = lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf  # noqa: E731
+    return jax.tree.map(cast, params), noise
 
 
 @jax.jit(static_argnames="keep_draws")
@@ -240,7 +248,7 @@ def _normal_summary(posterior: Posterior, draws, x: Array):
     likelihood = posterior.model.likelihood
 
     def one(draw):
-        params, noise = posterior.realize(draw)
+        params, noise = _realized(posterior, draw, x)
         outputs = posterior.model.outputs(params, x, noise)
         mean, scale = likelihood.moments(params["likelihood"], outputs)  # type: ignore[union-attr]
         rows = scale.shape[0] if scale.ndim == 2 else 1
