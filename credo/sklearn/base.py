@@ -1,0 +1,135 @@
+"""What the classifier and the regressor share: parameters, standardisation, fit and predict."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from credo.errors import CredoError
+from credo.inference import Method, fit
+from credo.model import Model, NormalPrior, default_model
+from credo.networks import MLP, Equinox, Network
+from credo.posterior import Posterior
+from credo.predictive import predict
+from credo.sklearn.options import method_instance, nested_options, with_options
+
+PRECISIONS = (np.float64, np.float32)
+CHUNK_ROWS = 2**16  # rows whose draws are held at once: 52 MB for 100 draws of one target
+
+
+class BayesianEstimator(BaseEstimator):
+    """The base of `BayesianClassifier`, which describes the parameters, and `BayesianRegressor`."""
+
+    posterior_: Posterior
+    x_mean_: np.ndarray
+    x_scale_: np.ndarray
+    draw_seed_: int
+
+    def __init__(
+        self,
+        method: str | Method = "dropout",
+        *,
+        network: Network | eqx.Module | None = None,
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        prior_scale: float = 1.0,
+        temperature: float = 1.0,
+        standardize: bool = True,
+        num_draws: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_scale = prior_scale
+        self.temperature = temperature
+        self.standardize = standardize
+        self.num_draws = num_draws
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; `deep` adds the fields of the method as `method__…`."""
+        params = super().get_params(deep=deep)
+        return params | nested_options("method", self.method) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `method__rate=0.1` replaces one field of the method."""
+        own = {name: value for name, value in params.items() if not name.startswith("method__")}
+        options = {n.removeprefix("method__"): v for n, v in params.items() if n not in own}
+        if options:
+            own["method"] = with_options(own.get("method", self.method), options)
+        return super().set_params(**own)
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, num_classes: int | None) -> None:
+        method = method_instance(self.method)
+        model = self._model(num_classes, num_targets=y.shape[1] if y.ndim == 2 else 1)
+        if not (isinstance(self.num_draws, Integral) and self.num_draws > 0):
+            raise CredoError(f"num_draws must be a whole number above 0, got {self.num_draws!r}")
+        random = check_random_state(self.random_state)
+        fit_seed, draw_seed = (int(seed) for seed in random.randint(2**31 - 1, size=2))
+        mean, scale = statistics(x, self.standardize)
+        self.posterior_ = fit(
+            model,
+            ((x - mean) / scale, y),
+            method,
+            fit_seed,
+            temperature=float(self.temperature),
+            progress=bool(self.verbose),
+        )
+        self.x_mean_, self.x_scale_ = mean, scale
+        self.draw_seed_ = draw_seed  # kept, so that predictions do not change from call to call
+
+    def _model(self, num_classes: int | None, num_targets: int) -> Model:
+        network = self.network
+        if network is None:
+            hidden = (self.hidden,) if isinstance(self.hidden, Integral) else self.hidden
+            network = MLP(hidden, self.activation)
+        elif isinstance(network, eqx.Module):
+            network = Equinox(network)
+        elif not hasattr(network, "apply"):
+            raise CredoError(
+                "network must be one of credo.networks, such as credo.networks.MLP(), or an "
+                f"Equinox module; got {network!r}"
+            )
+        prior = NormalPrior(float(self.prior_scale))
+        return default_model(num_classes, network, prior, num_targets)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")  # n_features_in_ is there even if a fit failed
+
+    def _summarized(self, X: Any, summary: Callable[[Any], tuple]) -> list[np.ndarray]:
+        """The arrays that `summary` takes from the predictive at X, computed in X's precision.
+
+        scikit-learn wants the same answer for a row alone and among others, to 7 digits: float32,
+        where the order of summation shows in the 7th, cannot promise that.
+        """
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=PRECISIONS, reset=False)
+        x = ((x - self.x_mean_) / self.x_scale_).astype(x.dtype)
+        parts = []
+        double = np.float64 in (x.dtype, jax.dtypes.canonicalize_dtype(float))
+        with jax.enable_x64(double):
+            # All chunks share the same draws, so their summaries join to that of the whole.
+            for start in range(0, len(x), CHUNK_ROWS):
+                chunk = x[start : start + CHUNK_ROWS]
+                predicted = predict(self.posterior_, chunk, self.num_draws, self.draw_seed_)
+                parts.append(summary(predicted))
+        return [np.concatenate(column) for column in zip(*parts)]
+
+
+def statistics(values: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column (1 where it is constant), or else 0 and 1."""
+    scaler = StandardScaler().fit(values)
+    if standardize:
+        return scaler.mean_, scaler.scale_
+    return np.zeros_like(scaler.mean_), np.ones_like(scaler.scale_)

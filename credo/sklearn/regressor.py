@@ -1,0 +1,82 @@
+"""A regressor with scikit-learn's interface."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from credo.predictive import NormalPredictive
+from credo.sklearn.base import PRECISIONS, BayesianEstimator, statistics
+
+
+class ValueUncertainty(NamedTuple):
+    """How uncertain a regressor is about each row: std² = aleatoric_std² + epistemic_std²."""
+
+    std: np.ndarray
+    """Standard deviation of the target."""
+    aleatoric_std: np.ndarray
+    """The noise in the data."""
+    epistemic_std: np.ndarray
+    """The disagreement of the posterior draws about the mean."""
+
+
+class BayesianRegressor(RegressorMixin, BayesianEstimator):
+    """A regressor with error bars: normal noise of learnt size around an uncertain function.
+
+    Takes the parameters of `BayesianClassifier`; `standardize` also brings the targets to mean 0
+    and variance 1. A network of your own has one output per target. y may have several columns.
+
+    Attributes: `posterior_` (over standardised inputs and targets), `x_mean_`, `x_scale_`,
+    `y_mean_`, `y_scale_`, `n_features_in_`, `feature_names_in_`.
+
+    Example:
+        >>> import numpy as np
+        >>> from credo.sklearn import BayesianRegressor
+        >>> x = np.linspace(-1, 1, 50)[:, None]
+        >>> y = 3 * x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+        >>> regressor = BayesianRegressor("dropout", hidden=(16,), random_state=0)
+        >>> regressor = regressor.set_params(method__num_steps=300, method__learning_rate=0.01)
+        >>> mean, std = regressor.fit(x, y).predict(x, return_std=True)
+        >>> low, high = regressor.predict_interval(x, level=0.9)
+        >>> bool(np.mean((low < y) & (y < high)) > 0.8)
+        True
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Infer the posterior from rows X and targets y, (rows,) or (rows, targets)."""
+        x, y = validate_data(self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True)
+        y = y.reshape(len(y), -1).astype(np.float64)
+        mean, scale = statistics(y, self.standardize)
+        self._fit(x, (y - mean) / scale, None)
+        self.y_mean_, self.y_scale_ = mean, scale
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of the target for each row; with `return_std`, also its standard deviation."""
+        if return_std:
+            return tuple(self._in_units(X, attrgetter("mean", "std")))
+        return self._in_units(X, lambda predicted: (predicted.mean,))[0]
+
+    def predict_uncertainty(self, X: Any) -> ValueUncertainty:
+        """Standard deviation of each row's target, split in aleatoric and epistemic."""
+        variances = attrgetter("variance", "aleatoric_variance", "epistemic_variance")
+        return ValueUncertainty(*(np.sqrt(part) for part in self._in_units(X, variances)))
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds between which the target lies with probability `level`."""
+        low, high = self._in_units(X, lambda predicted: predicted.interval(level))
+        return low, high
+
+    def _in_units(self, X: Any, summary: Callable[[NormalPredictive], tuple]) -> list[np.ndarray]:
+        """Summaries of the predictive in the units of y."""
+        return self._summarized(
+            X, lambda predicted: summary(predicted.rescaled(self.y_mean_, self.y_scale_))
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

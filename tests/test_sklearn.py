@@ -1,0 +1,292 @@
+"""The estimators pass scikit-learn's own checks, and say the same as credo's own functions."""
+
+import dataclasses
+import doctest
+import functools
+import importlib
+import pickle
+
+import equinox as eqx
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils import estimator_checks
+
+import credo
+from credo.sklearn import BayesianClassifier, BayesianRegressor, base
+from credo.sklearn.options import nested_options, with_options
+
+pytestmark = pytest.mark.filterwarnings("ignore::credo.CredoWarning")  # chains far too short
+
+# Linear models, few steps, no minibatches: the checks fit dozens of data sets of 16 shapes, and
+# each shape compiles anew.
+MAP = credo.MAP(
+    learning_rate=0.03, num_steps=200, batch_size=300, optimizer="sgd", schedule="constant"
+)
+DROPOUT = credo.Dropout(rate=0.1, learning_rate=0.1, num_steps=60)
+HMC = credo.HMC(num_samples=10, num_warmup=20, num_chains=1, num_leapfrog=4)
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(60, 2)) * (1.0, 10.0) + (0.0, 5.0)
+VALUES = X[:, 0] + 0.1 * X[:, 1] + 0.3 * RANDOM.normal(size=60)
+LABELS = np.array(["high", "low", "middle"])[np.digitize(VALUES, [0.0, 1.0])]
+
+both = pytest.mark.parametrize("estimator", [BayesianClassifier, BayesianRegressor])
+
+
+@functools.cache
+def fitted(estimator, random_state=0):
+    y = LABELS if estimator is BayesianClassifier else VALUES
+    return estimator(DROPOUT, hidden=(8,), num_draws=20, random_state=random_state).fit(X, y)
+
+
+@both
+def test_scikit_learn_accepts_the_estimator(estimator):
+    small = estimator(MAP, hidden=(), num_draws=5)
+    estimator_checks.check_estimator(small, on_skip=None)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method"), [(BayesianClassifier, DROPOUT), (BayesianRegressor, HMC)]
+)
+def test_a_row_is_predicted_alike_alone_among_others_and_elsewhere(estimator, method):
+    small = estimator(method, hidden=(4,), num_draws=5)
+    estimator_checks.check_methods_subset_invariance(estimator.__name__, small)
+    estimator_checks.check_methods_sample_order_invariance(estimator.__name__, small)
+
+
+@pytest.mark.parametrize("name", credo.METHODS)
+def test_every_field_of_a_method_is_a_parameter(name):
+    params = BayesianClassifier(name).get_params()
+    for field in dataclasses.fields(credo.METHODS[name]):
+        assert params[f"method__{field.name}"] == getattr(credo.METHODS[name](), field.name)
+
+
+def test_nested_parameters_replace_the_method():
+    estimator = BayesianClassifier("dropout").set_params(method__rate=0.3, hidden=(4,))
+    assert estimator.method == credo.Dropout(rate=0.3) and estimator.hidden == (4,)
+    estimator.set_params(method=credo.HMC(thin=2), method__num_samples=np.int64(7))
+    assert estimator.method == credo.HMC(num_samples=7, thin=2)
+    assert type(estimator.method.num_samples) is int  # numpy's integers are no Python integers
+    assert clone(estimator).method == estimator.method
+    assert estimator.get_params()["method__num_samples"] == 7
+    assert "method__num_samples" not in estimator.get_params(deep=False)
+
+
+def test_parameters_reach_a_method_within_a_method():
+    @dataclasses.dataclass(frozen=True)
+    class Repeated:
+        method: object = credo.MAP()
+        times: int = 3
+
+    options = {"method__num_steps": 5, "times": 2, "method__batch_size": 8}
+    changed = with_options(Repeated(), options)
+    assert changed == Repeated(credo.MAP(num_steps=5, batch_size=8), 2)
+    assert nested_options("method", changed)["method__method__num_steps"] == 5
+
+
+def test_a_wrong_nested_parameter_changes_nothing_and_says_what_there_is():
+    estimator = BayesianClassifier("map")
+    with pytest.raises(credo.CredoError, match=r"MAP has no hyper-parameter 'rate'; .*num_steps"):
+        estimator.set_params(method__rate=0.1, hidden=(3,))
+    with pytest.raises(credo.CredoError, match=r"num_steps must be .* greater than 0"):
+        estimator.set_params(method__num_steps=-1)
+    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+        estimator.set_params(depth=3)
+    assert estimator.method == "map" and estimator.hidden == (50,)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"method": "dropuot"}, "unknown method 'dropuot'.*did you mean 'dropout'"),
+        ({"method": credo.HMC}, "or an instance such as credo.HMC"),
+        ({"method": 3}, "method must be one of map,.*got 3"),
+        ({"num_draws": 0}, "num_draws must be a whole number above 0, got 0"),
+        ({"network": "mlp"}, "network must be one of credo.networks.*got 'mlp'"),
+        ({"activation": "rellu"}, "unknown activation 'rellu'"),
+        ({"prior_scale": -1}, "a prior scale must be positive, got -1"),
+        ({"temperature": 0}, "the temperature must be positive"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_work(params, message):
+    estimator = BayesianRegressor().set_params(**params)
+    with pytest.raises(credo.CredoError, match=message):
+        estimator.fit(X, VALUES)
+    with pytest.raises(NotFittedError):
+        estimator.predict(X)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(credo.CredoError, match=r"one class only, .*'low'.*at least two"):
+        BayesianClassifier().fit(X, ["low"] * len(X))
+
+
+def test_class_uncertainty_is_that_of_the_posterior():
+    classifier = fitted(BayesianClassifier)
+    inputs = (X - X.mean(axis=0)) / X.std(axis=0)
+    predicted = credo.predict(classifier.posterior_, inputs, 20, classifier.draw_seed_)
+    found = classifier.predict_uncertainty(X)
+    for name, values in found._asdict().items():
+        np.testing.assert_allclose(values, getattr(predicted, name), atol=1e-5)
+    parts = found.expected_entropy + found.mutual_information
+    np.testing.assert_allclose(found.entropy, parts, rtol=1e-12)
+    assert found.mutual_information.max() > 0.01  # draws disagree somewhere
+    np.testing.assert_allclose(classifier.predict_proba(X), predicted.probs, atol=1e-5)
+    assert (classifier.predict(X) == classifier.classes_[predicted.labels]).all()
+    assert classifier.score(X, LABELS) > 0.6
+
+
+def test_value_uncertainty_adds_up():
+    regressor = fitted(BayesianRegressor)
+    mean, std = regressor.predict(X, return_std=True)
+    total, aleatoric, epistemic = regressor.predict_uncertainty(X)
+    np.testing.assert_allclose(total, std, rtol=1e-12)
+    np.testing.assert_allclose(total**2, aleatoric**2 + epistemic**2, rtol=1e-12)
+    assert epistemic.min() > 0 and aleatoric.min() > 0
+    assert (mean == regressor.predict(X)).all()
+    assert regressor.score(X, VALUES) > 0.7
+
+
+def test_intervals_hold_their_share_and_nest():
+    regressor = fitted(BayesianRegressor)
+    low, high = regressor.predict_interval(X, 0.5)
+    wide_low, wide_high = regressor.predict_interval(X)
+    assert (wide_low < low).all() and (low < high).all() and (high < wide_high).all()
+    assert 0.85 < np.mean((wide_low < VALUES) & (wide_high > VALUES)) <= 1
+    with pytest.raises(credo.CredoError, match="between 0 and 1, got 95"):
+        regressor.predict_interval(X, 95)
+
+
+def refitted(standardize, x_factor, y_factor, y_shift):
+    regressor = BayesianRegressor(MAP, hidden=(), random_state=0, standardize=standardize)
+    regressor.set_params(method__learning_rate=0.001)  # small enough for any units
+    regressor.fit(x_factor * X[:, :1], y_shift + y_factor * VALUES)
+    mean, std = regressor.predict(x_factor * X[:, :1], return_std=True)
+    return (mean - y_shift) / y_factor, std / y_factor
+
+
+def test_units_of_inputs_and_targets_do_not_matter():
+    for before, after in zip(refitted(True, 1, 1, 0), refitted(True, 100, 1e3, 1.7e9)):
+        np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_without_standardization_they_do():
+    before, after = refitted(False, 1, 1, 0), refitted(False, 3, 2, 1)
+    assert np.abs(before[0] - after[0]).max() > 0.1
+
+
+def test_several_targets_at_once():
+    regressor = BayesianRegressor(MAP, hidden=(), random_state=0)
+    regressor.set_params(method__num_steps=2000)  # far enough for the same optimum from two starts
+    regressor.fit(X, np.stack([VALUES, 100 - 7 * VALUES], axis=1))
+    mean, std = regressor.predict(X, return_std=True)
+    assert mean.shape == std.shape == regressor.predict_interval(X)[0].shape == (60, 2)
+    np.testing.assert_allclose(mean[:, 1], 100 - 7 * mean[:, 0], atol=0.01)
+    np.testing.assert_allclose(std[:, 1], 7 * std[:, 0], rtol=0.001)
+
+
+def test_random_states():
+    x = X[:, :1]
+    drawn = np.random.RandomState(5)
+
+    def weights(random_state):
+        regressor = BayesianRegressor(MAP, hidden=(), random_state=random_state)
+        posterior = regressor.set_params(method__num_steps=1).fit(x, VALUES).posterior_
+        return float(jax.tree.leaves(posterior)[-1].ravel()[0])
+
+    assert weights(3) == weights(3) != weights(4)
+    assert weights(None) != weights(None)
+    first = weights(drawn)
+    assert first != weights(drawn)  # the generator moved on
+    assert first == weights(np.random.RandomState(5)) == weights(5)
+
+
+@both
+def test_pickling_keeps_predictions(estimator):
+    model = fitted(estimator)
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.posterior_.record.method == "dropout"
+
+
+def test_the_posterior_can_be_saved(tmp_path):
+    regressor = fitted(BayesianRegressor)
+    credo.save(regressor.posterior_, tmp_path / "model.safetensors")
+    loaded = clone(regressor).fit(X, VALUES)
+    loaded.posterior_ = credo.load(tmp_path / "model.safetensors")
+    assert (loaded.predict(X) == regressor.predict(X)).all()
+
+
+@both
+def test_chunks_of_rows_join_to_the_whole(estimator, monkeypatch):
+    whole = fitted(estimator).predict_uncertainty(X)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 20)
+    for parts, expected in zip(fitted(estimator).predict_uncertainty(X), whole):
+        np.testing.assert_allclose(parts, expected, rtol=1e-9)
+
+
+def test_precision_follows_the_input():
+    classifier = fitted(BayesianClassifier)
+    single = classifier.predict_proba(X.astype(np.float32))
+    assert single.dtype == np.float32 and classifier.predict_proba(X).dtype == np.float64
+    np.testing.assert_allclose(single, classifier.predict_proba(X), atol=1e-5)
+
+
+def test_feature_names_are_kept_and_compared():
+    table = pd.DataFrame(X, columns=["height", "weight"])
+    model = clone(fitted(BayesianRegressor)).fit(table, VALUES)
+    assert list(model.feature_names_in_) == ["height", "weight"]
+    np.testing.assert_allclose(model.predict(table), fitted(BayesianRegressor).predict(X), 1e-9)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(table[["weight", "height"]])
+
+
+def test_a_pipeline_in_a_grid_search_over_a_field_of_the_method():
+    classifier = BayesianClassifier(MAP, hidden=(), random_state=0)
+    pipeline = make_pipeline(PolynomialFeatures(), classifier)
+    rates = {"bayesianclassifier__method__learning_rate": [1e-6, 0.03]}
+    search = GridSearchCV(pipeline, rates, cv=3, scoring="neg_log_loss").fit(X, LABELS)
+    assert search.best_estimator_[-1].method == MAP
+    assert search.predict_proba(X).shape == (60, 3)
+
+
+def test_cross_validation_in_several_processes():
+    regressor = BayesianRegressor(MAP, hidden=(), random_state=0)
+    alone = cross_val_score(regressor, X, VALUES, cv=2)
+    assert alone.min() > 0.7
+    np.testing.assert_allclose(cross_val_score(regressor, X, VALUES, cv=2, n_jobs=2), alone)
+
+
+class Convolution(eqx.Module):
+    """Neighbouring features share weights. Convolutions want inputs and weights of one dtype."""
+
+    layer: eqx.nn.Conv1d
+    head: eqx.nn.Linear
+
+    def __call__(self, row):
+        return self.head(jax.nn.relu(self.layer(row[None])).ravel())
+
+
+def test_a_network_of_ones_own():
+    keys = jax.random.split(jax.random.key(0))
+    module = Convolution(eqx.nn.Conv1d(1, 4, 2, key=keys[0]), eqx.nn.Linear(4, 3, key=keys[1]))
+    classifier = BayesianClassifier(MAP, network=module).fit(X, LABELS)
+    assert classifier.score(X, LABELS) > 0.6
+    given = BayesianClassifier(MAP, network=credo.networks.MLP(hidden=()), random_state=0)
+    built = BayesianClassifier(MAP, hidden=(), random_state=0)
+    np.testing.assert_array_equal(
+        given.fit(X, LABELS).predict_proba(X), built.fit(X, LABELS).predict_proba(X)
+    )
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor", "options"])
+def test_examples(name):
+    failed, attempted = doctest.testmod(importlib.import_module(f"credo.sklearn.{name}"))
+    assert attempted > 0 and failed == 0
