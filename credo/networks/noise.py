@@ -1,6 +1,7 @@
 """Multiplicative unit noise: a kind is a function (key, rate, shape) -> multipliers.
 
-Every kind has mean 1, so the network without noise is the network of mean units.
+Every kind has mean 1, so the network without noise is the network of mean units; `concrete` has it
+only in the limit t → 0.
 """
 
 import jax
