@@ -61,19 +61,22 @@ def test_killed_runs_end_with_the_same_bits(method, command, table, tmp_path):
     assert any(name.startswith("history") for name in expected)
 
     out, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
-    first = start(method, table, out)
-    lifetime = 1.6 * seconds_until(checkpoint, first)  # what is left then takes about half as long
-    kill(first)
-    kills, resumed = 1, 1
     generator = np.random.default_rng()
+    before = kills = resumable = 0
     while kills < KILLS:
         process = start(method, table, out)
+        if kills % 2 == 0:  # some instant between two checkpoints
+            before = max(before, seconds_until_saved(checkpoint, process))
+            wait = generator.uniform(0, 0.2 * before)
+        else:  # any instant from the start of Python to the end of the run, or a little later
+            wait = generator.uniform(0, 1.6 * before)
         try:
-            process.wait(generator.uniform(0, lifetime))
+            process.wait(wait)
         except subprocess.TimeoutExpired:
-            kill(process)
+            process.kill()
+            process.communicate()
             assert not out.exists() or bits(out) == expected  # whole or absent
-            kills, resumed = kills + 1, resumed + checkpoint.exists()
+            kills, resumable = kills + 1, resumable + checkpoint.exists()
         else:
             finish(process)
             assert bits(out) == expected
@@ -81,20 +84,22 @@ def test_killed_runs_end_with_the_same_bits(method, command, table, tmp_path):
     finish(start(method, table, out))
     assert bits(out) == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == [table.name, "model", "whole"]
-    print(f"{method}: {kills} kills, after {resumed} of them there was a checkpoint to go on from")
+    print(f"{method}: {kills} kills, {resumable} of them with a checkpoint to go on from")
 
 
-def seconds_until(path: Path, process: subprocess.Popen) -> float:
-    began = time.monotonic()
-    while not path.exists():
-        assert process.poll() is None, "the run ended before its first checkpoint"
+def seconds_until_saved(checkpoint: Path, process: subprocess.Popen) -> float:
+    """Wait until the run has written a new checkpoint, or is over."""
+    began, first = time.monotonic(), stamp(checkpoint)
+    while stamp(checkpoint) in (None, first) and process.poll() is None:
         time.sleep(0.01)
     return time.monotonic() - began
 
 
-def kill(process: subprocess.Popen) -> None:
-    process.kill()
-    process.communicate()
+def stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def test_one_bit_would_be_noticed(fitted, tmp_path):
