@@ -3,6 +3,7 @@
 Exit codes: 0 done, 2 bad input, 130 interrupted (Ctrl-C), 141 nobody reads the output any more.
 """
 
+import io
 import os
 import sys
 import warnings
@@ -17,6 +18,8 @@ from credo.errors import CredoError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `credo ARGUMENTS` (those of the process by default) and return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know ± or a class
     with _plain_warnings():
         try:
             parse(sys.argv[1:] if arguments is None else list(arguments)).run()

@@ -1,6 +1,7 @@
 """The surface: help, version, flags, messages, exit codes; and that it starts quickly."""
 
 import dataclasses
+import io
 import json
 import subprocess
 import sys
@@ -159,6 +160,14 @@ def test_a_warning_is_one_line(monkeypatch, command):
 
     run_as(monkeypatch, action)
     assert command() == (0, "", "warning: chains disagree\n" * 2)
+
+
+def test_an_output_that_knows_few_characters(monkeypatch):
+    narrow = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    run_as(monkeypatch, lambda: print("1 ± 2"))
+    assert main_module.main([]) == 0
+    assert narrow.buffer.getvalue() == b"1 \\xb1 2\n"
 
 
 QUICK_START = """
