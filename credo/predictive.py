@@ -4,6 +4,7 @@ Draws are functions, drawn once and shared by all inputs. Inputs go through in b
 reduced batch by batch, so memory does not grow with rows × draws × classes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -75,13 +76,16 @@ class NormalPredictive:
     @property
     def aleatoric_variance(self) -> np.ndarray:
         """E_s[σ_s²]: noise in the data."""
-        variance = np.mean(self.scales**2, axis=0)
-        return _squeeze(np.broadcast_to(variance, self.means.shape[1:]))
+        return _squeeze(
+            self._by_rows(
+                lambda means, scales: np.broadcast_to((scales**2).mean(axis=0), means.shape[1:])
+            )
+        )
 
     @property
     def epistemic_variance(self) -> np.ndarray:
         """Var_s[μ_s]: what the draws disagree about."""
-        return _squeeze(self.means.var(axis=0))
+        return _squeeze(self._by_rows(lambda means, scales: means.var(axis=0)))
 
     @property
     def variance(self) -> np.ndarray:
@@ -99,8 +103,10 @@ class NormalPredictive:
 
     @property
     def expected_entropy(self) -> np.ndarray:
-        entropies = np.mean(0.5 * LOG_2PI_E + np.log(self.scales), axis=0)
-        return _row_sum(_squeeze(np.broadcast_to(entropies, self.means.shape[1:])))
+        log_scales = self._by_rows(
+            lambda means, scales: np.broadcast_to(np.log(scales).mean(axis=0), means.shape[1:])
+        )
+        return _row_sum(_squeeze(log_scales) + 0.5 * LOG_2PI_E)
 
     @property
     def mutual_information(self) -> np.ndarray:
@@ -109,12 +115,16 @@ class NormalPredictive:
 
     def log_prob(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         """log (1/S) Σ_s N(y | μ_s, σ_s²)."""
-        y = np.asarray(y, self.means.dtype).reshape(self.means.shape[1:])
-        standardized = (y - self.means) / self.scales
-        terms = -0.5 * standardized**2 - np.log(self.scales) - 0.5 * np.log(2 * np.pi)
-        by_draw = terms.sum(axis=-1)
-        top = by_draw.max(axis=0)
-        return top + np.log(np.mean(np.exp(by_draw - top), axis=0))
+        y = np.asarray(y, float).reshape(self.means.shape[1:])
+
+        def of_block(means, scales, y):
+            standardized = (y - means) / scales
+            terms = -0.5 * standardized**2 - np.log(scales) - 0.5 * np.log(2 * np.pi)
+            by_draw = terms.sum(axis=-1)
+            top = by_draw.max(axis=0)
+            return top + np.log(np.mean(np.exp(by_draw - top), axis=0))
+
+        return self._by_rows(of_block, y)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of the mixture that holds `level` of its mass."""
@@ -125,14 +135,35 @@ class NormalPredictive:
 
     def quantile(self, q: float) -> np.ndarray:
         """Solve (1/S) Σ_s Φ((y − μ_s)/σ_s) = q by bisection, for every row."""
-        rows = [slice(i, i + BATCH_ROWS) for i in range(0, self.means.shape[1], BATCH_ROWS)]
-        wide = np.broadcast_to(self.scales, self.means.shape)
-        parts = [np.asarray(_mixture_quantile(self.means[:, r], wide[:, r], q)) for r in rows]
-        return _squeeze(np.concatenate(parts))
+
+        def of_block(means, scales):
+            # Single precision is enough once a target's large mean is out of the way.
+            center, unit = means.mean(axis=0), scales.max(axis=0) + np.ptp(means, axis=0)
+            standard = _mixture_quantile((means - center) / unit, scales / unit, q)
+            return center + unit * np.asarray(standard)
+
+        return _squeeze(self._by_rows(of_block))
 
     def rescaled(self, shift: np.ndarray | float, factor: np.ndarray | float) -> "NormalPredictive":
         """The predictive of shift + factor · y: back from standardised targets to their units."""
-        return replace(self, means=shift + factor * self.means, scales=factor * self.scales)
+        precision = np.result_type(shift, factor, self.means)
+        means = np.multiply(factor, self.means, dtype=precision)
+        means += shift
+        return replace(self, means=means, scales=factor * self.scales)
+
+    def _by_rows(self, function: Callable, *values: np.ndarray) -> np.ndarray:
+        """A function of (means, scales, *values), by blocks of rows to keep temporaries small."""
+        shared = self.scales.shape[1] == 1
+        blocks = [slice(i, i + BATCH_ROWS) for i in range(0, self.means.shape[1], BATCH_ROWS)]
+        parts = [
+            function(
+                self.means[:, b],
+                self.scales if shared else self.scales[:, b],
+                *(v[b] for v in values),
+            )
+            for b in blocks
+        ]
+        return np.concatenate(parts)
 
 
 Predictive = CategoricalPredictive | NormalPredictive
@@ -161,21 +192,36 @@ def predict(
         raise CredoError(f"prediction needs at least 1 draw, got num_draws={num_draws}")
     available = posterior.num_draws
     draws = _sample(posterior, as_key(key), min(num_draws, available or num_draws))
-    rows = min(BATCH_ROWS, _bucket(len(x)))
-    batches = [_padded(x[start : start + rows], rows) for start in range(0, len(x), rows)]
     if isinstance(posterior.model.likelihood, Categorical | Bernoulli):
-        parts = [_class_summary(posterior, draws, batch, keep_draws) for batch in batches]
-        joined = [
-            _joined([part[i] for part in parts], len(x), axis) for i, axis in ((0, 0), (1, 0))
+        classes = lambda batch: _class_summary(posterior, draws, batch, keep_draws)  # noqa: E731
+        return CategoricalPredictive(*_by_batches(classes, x, row_axes=(0, 0, 1)))
+    moments = lambda batch: _normal_summary(posterior, draws, batch)  # noqa: E731
+    return NormalPredictive(*_by_batches(moments, x, row_axes=(1, 1)))
+
+
+def _by_batches(summary: Callable, x: np.ndarray | Array, row_axes: tuple) -> list[np.ndarray]:
+    """What `summary` gives for batches of rows, joined along its row axes, without the padding.
+
+    Every part goes to its place on the host at once: memory holds the result and one batch.
+    """
+    rows = min(BATCH_ROWS, _bucket(len(x)))
+    joined: list[np.ndarray] = []
+    for start in range(0, len(x), rows):
+        parts = [np.asarray(part) for part in summary(_padded(x[start : start + rows], rows))]
+        joined = joined or [
+            np.empty(_resized(part.shape, axis, rows, len(x)), part.dtype)
+            for part, axis in zip(parts, row_axes)
         ]
-        kept = _joined([part[2] for part in parts], len(x), 1) if keep_draws else None
-        return CategoricalPredictive(joined[0], joined[1], kept)
-    moments = [_normal_summary(posterior, draws, batch) for batch in batches]
-    means = _joined([part[0] for part in moments], len(x), 1)
-    scales = moments[0][1]
-    if scales.shape[1] > 1:
-        return NormalPredictive(means, _joined([part[1] for part in moments], len(x), 1))
-    return NormalPredictive(means, np.asarray(scales))
+        for whole, part, axis in zip(joined, parts, row_axes):
+            place = np.moveaxis(whole, axis, 0)[start : start + rows]
+            place[:] = np.moveaxis(part, axis, 0)[: len(place)]
+    return joined
+
+
+def _resized(shape: tuple[int, ...], axis: int, rows: int, total: int) -> tuple[int, ...]:
+    """`total` rows instead of a batch's; an axis of one that all rows share stays as it is."""
+    size = total if shape[axis] == rows else shape[axis]
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndarray | Array:
@@ -240,7 +286,8 @@ def _class_summary(posterior: Posterior, draws, x: Array, keep_draws: bool):
     # A loop over draws, not vmap: each draw's activations stay in cache, and XLA hoists the
     # layers before the first noise site, the same for all draws, out of the loop.
     probs, entropies = jax.lax.map(one, draws)
-    return probs.mean(axis=0), entropies.mean(axis=0), probs if keep_draws else None
+    averages = (probs.mean(axis=0), entropies.mean(axis=0))
+    return (*averages, probs) if keep_draws else averages
 
 
 @jax.jit
@@ -279,10 +326,6 @@ def _bucket(rows: int) -> int:
 def _padded(x: np.ndarray | Array, rows: int) -> Array:
     x = jnp.asarray(x, float)
     return x if len(x) == rows else jnp.pad(x, [(0, rows - len(x))] + [(0, 0)] * (x.ndim - 1))
-
-
-def _joined(parts: list[Array], rows: int, axis: int) -> np.ndarray:
-    return np.concatenate([np.asarray(part) for part in parts], axis).take(range(rows), axis)
 
 
 def _squeeze(values: np.ndarray) -> np.ndarray:
