@@ -235,6 +235,10 @@ def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndar
         )
     if len(x) == 0:
         raise CredoError("nothing to predict: x has no rows")
+    if not np.issubdtype(x.dtype, np.number):
+        raise CredoError(
+            f"x must hold numbers, got {x.dtype}; encode text and missing values first"
+        )
     if not bool(np.isfinite(x).all()):
         raise CredoError("x has NaN or infinite entries; fill or remove them first")
     return x
