@@ -47,7 +47,7 @@ def compare(
         ood: unfamiliar inputs: a data set (its test part), a split or an array.
         num_draws: posterior draws averaged in a prediction.
         progress: a progress bar for each fit; by default only on a terminal.
-        held_out: numbers of the classes to hold out; by default the last fifth of them.
+        held_out: numbers of the classes to hold out; by default every fifth.
 
     Example:
         >>> import credo

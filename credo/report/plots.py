@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TRACE_LABELS = {"nll": "training NLL", "loss": "training loss", "log_joint": "log joint density"}
-SETTLING = 0.05  # share of a run, at its start, that may leave the picture
+SETTLING = 0.1  # share of a run, at its start, that may leave the picture
 
 
 def draw_reliability(axes: "Axes", runs: tuple[Run, ...]) -> None:

@@ -14,12 +14,13 @@ from credo.report.results import Foreign
 
 # Where a method's own defaults are made for patience. Trajectories of about 1 (100 steps of 0.01)
 # mix better than more and shorter ones at the same cost.
-QUICK: dict[str, Method] = {"hmc": HMC(num_samples=25, num_warmup=50, num_leapfrog=100)}
+QUICK: dict[str, Method] = {"hmc": HMC(num_samples=50, num_warmup=50, num_leapfrog=100)}
 
 HELD_OUT_REASON = (
     "No method saw an example of them. They were recorded and prepared like all others, so only "
     "what they show gives them away; inputs from another source differ in brightness, size and "
-    "noise too, and are found out more easily."
+    "noise too, and are found out more easily. Other classes could be easier or harder to tell "
+    "apart: compare the methods with each other rather than with other pages."
 )
 
 
@@ -48,7 +49,7 @@ def prepare(
         return data, None
     if ood is not None or (data.ood is not None and held_out is None):
         return data, given_inputs(data, data.ood if ood is None else ood)
-    held_out = last_classes(data) if held_out is None else tuple(held_out)
+    held_out = every_fifth_class(data) if held_out is None else tuple(held_out)
     if not held_out:
         return data, None
     return hold_out(data, held_out)
@@ -61,13 +62,15 @@ def named_classes(data: Dataset) -> Dataset:
     return replace(data, classes=tuple(map(str, range(int(data.train.y.max()) + 1))))
 
 
-def last_classes(data: Dataset) -> tuple[int, ...]:
-    """The last fifth of the classes, a rule that no result could have influenced.
+def every_fifth_class(data: Dataset) -> tuple[int, ...]:
+    """The classes 4, 9, 14, …: a rule that does not look at the data.
 
-    Of fewer than five classes none: without one of three, another problem would be left.
+    Which classes are held out matters. Of ten pairs of digits, the last two are the easiest to
+    tell from the others (AUROC 0.96 for a point estimate), while 4 and 9 (0.90) lie near the
+    average (0.92). Of fewer than five classes none is held out: without one of three, another
+    problem would be left.
     """
-    num_classes = len(data.classes or ())
-    return tuple(range(num_classes - num_classes // 5, num_classes))
+    return tuple(range(4, len(data.classes or ()), 5))
 
 
 def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, Foreign]:

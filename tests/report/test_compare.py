@@ -13,7 +13,7 @@ from credo.posterior import Record
 from credo.predictive import NormalPredictive
 from credo.report import compare
 from credo.report.compare import cumulative, fit_listening, reliability, trace
-from credo.report.prepare import QUICK, choose_methods, last_classes, prepare
+from credo.report.prepare import QUICK, choose_methods, every_fifth_class, prepare
 from credo.report.results import over_seeds
 
 from .conftest import HOSTILE
@@ -69,15 +69,15 @@ def test_unknown_metric_is_refused(digits):
         digits.summary("map", "f1")
 
 
-def test_the_last_fifth_of_the_classes_is_held_out(digits):
-    assert digits.data.classes == (HOSTILE, *"1234567")
-    assert set(digits.foreign.names) == {"8", "9"}
+def test_every_fifth_class_is_held_out(digits):
+    assert digits.data.classes == (HOSTILE, *"1235678")
+    assert set(digits.foreign.names) == {"4", "9"}
     assert digits.data.train.y.max() == 7
     assert digits.runs["map"][0].ood_predicted.probs.shape == (len(digits.foreign.x), 8)
 
 
 def test_few_classes_are_all_kept(iris):
-    assert last_classes(iris.data) == ()
+    assert every_fifth_class(iris.data) == ()
     assert iris.foreign is None
     assert "ood_auroc" not in iris.runs["map"][0].metrics
 

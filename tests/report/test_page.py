@@ -178,7 +178,7 @@ def test_examples_are_sorted_by_certainty(digits):
     surest = run.predicted.probs.max(axis=1)[wrong].max()
     assert run.predicted.probs[mistakes[0].row].max() == surest
     foreign = groups["Unfamiliar, yet most certain"]
-    assert {example.truth for example in foreign} <= {"8", "9"}
+    assert {example.truth for example in foreign} <= {"4", "9"}
     assert all(example.foreign and not example.right for example in foreign)
 
 
@@ -200,7 +200,7 @@ def test_wilson_interval():
 
 
 def test_the_start_of_a_run_may_leave_the_picture():
-    assert settled(np.arange(100.0)).sum() == 95
+    assert settled(np.arange(100.0)).sum() == 90
     assert settled(np.array([0.0])).all()
 
 

@@ -49,7 +49,7 @@ def test_figures_in_the_table_are_those_of_the_comparison(diabetes):
 def test_what_the_figures_mean_is_said(digits):
     text = printed(digits, width=1000)
     assert "standard error over 2 seeds" in text
-    assert "held-out classes 8, 9" in text
+    assert "held-out classes 4, 9" in text
     assert "num_samples=4 (default 250)" in text
     assert "warning: " in text
 
