@@ -14,4 +14,4 @@ def as_key(key: int | Array) -> Array:
         return jax.random.key(int(key))
     if not jax.dtypes.issubdtype(getattr(key, "dtype", None), jax.dtypes.prng_key):
         raise CredoError(f"key must be an integer seed or jax.random.key(seed), got {key!r}")
-    return key
+    return key  # type: ignore[return-value]

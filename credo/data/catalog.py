@@ -1,5 +1,6 @@
 """The names of data sets, and how each is loaded."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from credo.data.dataset import Dataset
@@ -11,7 +12,7 @@ from credo.errors import CredoError
 
 EMBEDDED = ("digits", "breast-cancer", "wine", "iris", "diabetes")
 # One published split each, or a test part only.
-SINGLE_SPLIT = {
+SINGLE_SPLIT: dict[str, Callable[..., Dataset]] = {
     "mnist": load_idx,
     "fashion-mnist": load_idx,
     "kmnist": load_idx,

@@ -59,7 +59,7 @@ class TableEncoder:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that `encode` needs."""
-        return tuple(column.name for column in (*self.numeric, *self.categorical))
+        return tuple(c.name for c in self.numeric) + tuple(c.name for c in self.categorical)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -67,9 +67,9 @@ class TableEncoder:
         names: list[str] = []
         for column in self.numeric:
             names += [column.name, f"{column.name} missing"][: 1 + column.indicator]
-        for column in self.categorical:
-            names += [f"{column.name}={category}" for category in column.categories]
-            names += [f"{column.name} missing"] * column.missing
+        for each in self.categorical:
+            names += [f"{each.name}={category}" for category in each.categories]
+            names += [f"{each.name} missing"] * each.missing
         return tuple(names)
 
     @property
@@ -99,7 +99,8 @@ class TableEncoder:
 
 
 def _check_values(encoder: TableEncoder) -> None:
-    scales = [(column.mean, column.std) for column in (*encoder.numeric, encoder.target)]
+    scales = [(column.mean, column.std) for column in encoder.numeric]
+    scales += [(encoder.target.mean, encoder.target.std)]
     scales += [(column.fill, 1.0) for column in encoder.numeric]
     labels = [label for column in encoder.categorical for label in column.categories]
     if not all(math.isfinite(mean) and 0 < std < math.inf for mean, std in scales):

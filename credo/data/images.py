@@ -82,7 +82,9 @@ def read_idx(path: Path) -> np.ndarray:
     with reading(path):
         content = gzip.decompress(path.read_bytes())
         if content[:3] != b"\x00\x00\x08" or len(content) < 4:
-            raise CredoError(f"'{path}' is not an idx file of bytes: it starts with {content[:4]}")
+            raise CredoError(
+                f"'{path}' is not an idx file of bytes: it starts with {content[:4]!r}"
+            )
         shape = np.frombuffer(content, ">i4", count=content[3], offset=4)
         return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 

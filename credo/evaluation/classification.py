@@ -7,14 +7,13 @@ probabilities, never logits), and `y` is (n,), class numbers from 0 to K − 1. 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from credo.evaluation import binning
 from credo.evaluation.checks import as_labels, as_probabilities, require_bins, require_same_shape
 from credo.evaluation.estimate import Estimate, mean_estimate
 
 
-def accuracy(probs: ArrayLike, y: ArrayLike) -> Estimate:
+def accuracy(probs: np.ndarray, y: np.ndarray) -> Estimate:
     """Share of data whose most probable class is the label (the first of equally probable ones).
 
     Example:
@@ -25,7 +24,7 @@ def accuracy(probs: ArrayLike, y: ArrayLike) -> Estimate:
     return mean_estimate(probs.argmax(axis=1) == y)
 
 
-def nll(probs: ArrayLike, y: ArrayLike) -> Estimate:
+def nll(probs: np.ndarray, y: np.ndarray) -> Estimate:
     """Negative log-likelihood per datum, −log p̄(y): log of the mean, not mean of the log.
 
     A label that was given probability 0 makes it infinite, with an error of NaN. Clipping would
@@ -41,7 +40,7 @@ def nll(probs: ArrayLike, y: ArrayLike) -> Estimate:
         return mean_estimate(-np.log(_of_label(probs, y)))
 
 
-def brier(probs: ArrayLike, y: ArrayLike) -> Estimate:
+def brier(probs: np.ndarray, y: np.ndarray) -> Estimate:
     """Brier score Σ_k (p_k − 1[y = k])² per datum, over all classes, so within [0, 2].
 
     The convention for two classes that counts one of them only gives half of it.
@@ -56,7 +55,7 @@ def brier(probs: ArrayLike, y: ArrayLike) -> Estimate:
     return mean_estimate((probs**2).sum(axis=1) - 2 * _of_label(probs, y) + 1)
 
 
-def ece(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Estimate:
+def ece(probs: np.ndarray, y: np.ndarray, bins: int = 15) -> Estimate:
     """Expected calibration error Σ_b (n_b / n) |accuracy_b − confidence_b|, equal-width bins.
 
     Biased upward: a calibrated forecast still scores about sqrt(bins / n), so compare values only
@@ -72,7 +71,7 @@ def ece(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Estimate:
     return _calibration_error(binning.equal_width(confidence, bins), hits - confidence, bins)
 
 
-def adaptive_ece(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Estimate:
+def adaptive_ece(probs: np.ndarray, y: np.ndarray, bins: int = 15) -> Estimate:
     """`ece` with bins of equal mass; data of the same confidence share a bin.
 
     Reference: Nixon et al., "Measuring calibration in deep learning", 2019.
@@ -81,7 +80,7 @@ def adaptive_ece(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Estimate:
     return _calibration_error(binning.equal_mass(confidence, bins), hits - confidence, bins)
 
 
-def classwise_ece(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Estimate:
+def classwise_ece(probs: np.ndarray, y: np.ndarray, bins: int = 15) -> Estimate:
     """Mean over classes k of the calibration error of p_k as a forecast of 1[y = k].
 
     Reference: Kull et al., "Beyond temperature scaling", NeurIPS 2019.
@@ -99,10 +98,10 @@ class ReliabilityCurve(NamedTuple):
 
     confidence: np.ndarray
     accuracy: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # tuple.count, which nobody calls here
 
 
-def reliability_curve(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> ReliabilityCurve:
+def reliability_curve(probs: np.ndarray, y: np.ndarray, bins: int = 15) -> ReliabilityCurve:
     """Mean confidence, accuracy and number of data in each equal-width bin of confidence."""
     confidence, hits = _confidence_and_hits(probs, y, bins)
     cells = binning.equal_width(confidence, bins)
@@ -113,7 +112,7 @@ def reliability_curve(probs: ArrayLike, y: ArrayLike, bins: int = 15) -> Reliabi
     return ReliabilityCurve(mean_confidence, mean_accuracy, count)
 
 
-def agreement(probs: ArrayLike, reference: ArrayLike) -> Estimate:
+def agreement(probs: np.ndarray, reference: np.ndarray) -> Estimate:
     """Share of data on which two predictives have the same most probable class.
 
     Reference: Izmailov et al., "What are Bayesian neural network posteriors really like?", 2021.
@@ -123,7 +122,7 @@ def agreement(probs: ArrayLike, reference: ArrayLike) -> Estimate:
     return mean_estimate(probs.argmax(axis=1) == reference.argmax(axis=1))
 
 
-def total_variation(probs: ArrayLike, reference: ArrayLike) -> Estimate:
+def total_variation(probs: np.ndarray, reference: np.ndarray) -> Estimate:
     """Mean distance ½ Σ_k |p_k − q_k| to another predictive, within [0, 1]."""
     probs, reference = as_probabilities(probs), as_probabilities(reference, "reference")
     require_same_shape(probs=probs, reference=reference)

@@ -7,13 +7,12 @@ Data with equal scores are ordered by a fair coin.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from credo.evaluation.checks import as_array
 from credo.evaluation.estimate import Estimate, bootstrap_error, mean_estimate
 
 
-def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> Estimate:
+def auroc(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
     """P(score out > score in) + ½ P(equal): 0.5 for guessing, 1 for perfect separation.
 
     The error is DeLong's, from the spread of each datum's placement among the other group.
@@ -31,7 +30,7 @@ def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> Estimate:
     return Estimate(place_out.value, math.hypot(place_out.error, place_in.error))
 
 
-def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> Estimate:
+def aupr(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
     """Average precision Σ_t (recall_t − recall_{t−1}) precision_t over the distinct thresholds t.
 
     Guessing gives the share of out-of-distribution data, so it depends on the group sizes. The
@@ -46,7 +45,7 @@ def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> Estimate:
     return _from_counts(_average_precision, scores_in, scores_out)
 
 
-def fpr95(scores_in: ArrayLike, scores_out: ArrayLike) -> Estimate:
+def fpr95(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
     """Share of in-distribution data flagged by the threshold that flags 95 % of the others.
 
     Between two thresholds, linear: ties are flagged by a coin. Authors for whom in-distribution is

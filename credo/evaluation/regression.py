@@ -7,14 +7,13 @@ independent.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from credo.errors import CredoError
 from credo.evaluation.checks import as_array, require_same_shape
 from credo.evaluation.estimate import Estimate, mean_estimate
 
 
-def rmse(mean: ArrayLike, y: ArrayLike) -> Estimate:
+def rmse(mean: np.ndarray, y: np.ndarray) -> Estimate:
     """Root mean squared error; its error by the delta method, se(MSE) / (2 RMSE).
 
     Example:
@@ -28,7 +27,7 @@ def rmse(mean: ArrayLike, y: ArrayLike) -> Estimate:
     return Estimate(root, error / (2 * root) if root > 0 else error)
 
 
-def nll(log_prob: ArrayLike) -> Estimate:
+def nll(log_prob: np.ndarray) -> Estimate:
     """Mean of minus the log density of each datum, in nats; infinite where a density was zero.
 
     Args:
@@ -41,7 +40,7 @@ def nll(log_prob: ArrayLike) -> Estimate:
     return mean_estimate(-as_array(log_prob, "log_prob"))
 
 
-def interval_coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> Estimate:
+def interval_coverage(lower: np.ndarray, upper: np.ndarray, y: np.ndarray) -> Estimate:
     """Share of targets within [lower, upper]; compare it with the level of the interval.
 
     Example:
@@ -54,13 +53,13 @@ def interval_coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> Estim
     return mean_estimate(_per_datum((lower <= y) & (y <= upper)))
 
 
-def interval_width(lower: ArrayLike, upper: ArrayLike) -> Estimate:
+def interval_width(lower: np.ndarray, upper: np.ndarray) -> Estimate:
     """Mean of upper − lower: of two intervals with the same coverage, the narrower knows more."""
     lower, upper = _interval(lower, upper)
     return mean_estimate(_per_datum(upper - lower))
 
 
-def crps(draws: ArrayLike, y: ArrayLike) -> Estimate:
+def crps(draws: np.ndarray, y: np.ndarray) -> Estimate:
     """Continuous ranked probability score E|X − y| − ½ E|X − X'|, in the units of y.
 
     Unbiased in the number of draws S: the second term runs over pairs of different draws, and is

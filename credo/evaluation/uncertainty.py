@@ -7,7 +7,6 @@ Reference: Houlsby et al., "Bayesian active learning for classification and pref
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from credo.errors import CredoError
 from credo.evaluation.checks import as_probabilities
@@ -15,7 +14,7 @@ from credo.evaluation.checks import as_probabilities
 ROUNDING = 1e-7
 
 
-def entropy(probs: ArrayLike) -> np.ndarray:
+def entropy(probs: np.ndarray) -> np.ndarray:
     """Predictive entropy −Σ_k p_k log p_k of (n, K) probabilities, shape (n,), 0 log 0 = 0.
 
     Example:
@@ -25,7 +24,7 @@ def entropy(probs: ArrayLike) -> np.ndarray:
     return _entropy(as_probabilities(probs))
 
 
-def expected_entropy(draw_probs: ArrayLike) -> np.ndarray:
+def expected_entropy(draw_probs: np.ndarray) -> np.ndarray:
     """Mean over draws of the entropy of each draw, E_t H[p_t]: (S, n, K) to (n,).
 
     Example:
@@ -35,7 +34,7 @@ def expected_entropy(draw_probs: ArrayLike) -> np.ndarray:
     return _entropies(draw_probs)[1]
 
 
-def mutual_information(draw_probs: ArrayLike) -> np.ndarray:
+def mutual_information(draw_probs: np.ndarray) -> np.ndarray:
     """Mutual information H[p̄] − E_t H[p_t] ≥ 0 of label and parameters: (S, n, K) to (n,).
 
     Values between −1e-7 and 0 are rounding and become 0; below that something is wrong with the
@@ -73,7 +72,7 @@ def _entropies(draw_probs):
             f"draw_probs has shape {draw_probs.shape}; expected (draws, data, classes): "
             "keep the draws on the first axis instead of averaging them."
         )
-    total, expected = 0.0, 0.0
+    total, expected = np.zeros(()), np.zeros(())
     for index, draw in enumerate(draw_probs):
         probs = as_probabilities(draw, f"draw_probs[{index}]")
         total, expected = total + probs, expected + _entropy(probs)
