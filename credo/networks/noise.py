@@ -18,7 +18,9 @@ def bernoulli(key: Array, rate: Array | float, shape: tuple[int, ...]) -> Array:
 
 def gaussian(key: Array, alpha: Array | float, shape: tuple[int, ...]) -> Array:
     """N(1, α): the first two moments of `bernoulli` at α = p / (1 − p)."""
-    return 1.0 + jnp.sqrt(jnp.asarray(alpha, float)) * jax.random.normal(key, shape, float)
+    scale = jnp.sqrt(alpha)
+    # A stored rate's own precision, so that the draws do not depend on that of the inputs.
+    return 1.0 + scale * jax.random.normal(key, shape, scale.dtype)
 
 
 def concrete(key: Array, logit: Array, temperature: float, shape: tuple[int, ...]) -> Array:
