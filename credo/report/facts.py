@@ -29,7 +29,7 @@ def html_table(heads: list[str], rows: dict[str, list[str]]) -> str:
         for name, cells in rows.items()
     )
     return (
-        f'<div class="scroll"><table><thead><tr>{top}</tr></thead>'
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -70,8 +70,8 @@ def _rows(comparison: Comparison, group: list[Example]) -> str:
     left_out = width - len(shown)
     more = f"<p><small>and {left_out} more features, not shown</small></p>" if left_out else ""
     return (
-        f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>'
-        f"</div>{more}"
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{cells}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{more}"
     )
 
 
