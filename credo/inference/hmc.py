@@ -57,13 +57,13 @@ class HMC:
         >>> posterior = credo.fit(model, data.train, method)
     """
 
-    num_samples: int = 250
+    num_samples: int = 100
     """Draws kept per chain."""
-    num_warmup: int = 250
+    num_warmup: int = 100
     """Trajectories before the first draw, in which the step size is adapted."""
     num_chains: int = 4
     """Independent chains, each from its own initialisation."""
-    num_leapfrog: int = 32
+    num_leapfrog: int = 100
     """Leapfrog steps per trajectory."""
     step_size: float = 0.01
     """Step size at the start of the warm-up."""
