@@ -19,6 +19,8 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import estimator_checks
 
 import credo
+from credo.inference import engine
+from credo.networks.noise import KINDS
 from credo.sklearn import BayesianClassifier, BayesianRegressor, base
 from credo.sklearn.options import nested_options, with_options
 
@@ -237,6 +239,22 @@ def test_precision_follows_the_input():
     single = classifier.predict_proba(X.astype(np.float32))
     assert single.dtype == np.float32 and classifier.predict_proba(X).dtype == np.float64
     np.testing.assert_allclose(single, classifier.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_do_not_depend_on_the_precision(kind):
+    rate = jax.numpy.asarray(0.5)
+    single = KINDS[kind](jax.random.key(0), rate, (5,))
+    with jax.enable_x64(True):
+        double = KINDS[kind](jax.random.key(0), rate, (5,))
+    np.testing.assert_allclose(double, single, rtol=1e-6)
+
+
+def test_a_regression_compiles_its_loop_once():
+    regressor = BayesianRegressor(MAP, hidden=()).set_params(method__num_steps=20)
+    before = engine._advance._cache_size()
+    regressor.fit(X, VALUES)
+    assert engine._advance._cache_size() == before + 1
 
 
 def test_feature_names_are_kept_and_compared():
