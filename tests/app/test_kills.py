@@ -18,7 +18,16 @@ import credo
 KILLS = int(os.environ.get("CREDO_KILLS", 3))
 RUNS = {
     "dropout": ("--num-steps", "12000", "--batch-size", "32"),
-    "hmc": ("--num-samples", "150", "--num-warmup", "150", "--num-chains", "2"),
+    "hmc": (
+        "--num-samples",
+        "100",
+        "--num-warmup",
+        "100",
+        "--num-chains",
+        "2",
+        "--num-leapfrog",
+        "50",
+    ),
 }
 
 
@@ -67,7 +76,7 @@ def test_killed_runs_end_with_the_same_bits(method, command, table, tmp_path):
         process = start(method, table, out)
         if kills % 2 == 0:  # some instant between two checkpoints
             before = max(before, seconds_until_saved(checkpoint, process))
-            wait = generator.uniform(0, 0.2 * before)
+            wait = generator.uniform(0, 0.3)
         else:  # any instant from the start of Python to the end of the run, or a little later
             wait = generator.uniform(0, 1.6 * before)
         try:
