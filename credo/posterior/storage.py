@@ -45,7 +45,7 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
         "format": FORMAT,
         "posterior": type(posterior).__name__,
         "model": {
-            field.name: _describe(getattr(posterior.model, field.name))
+            field.name: _describe(field.name, getattr(posterior.model, field.name))
             for field in dataclasses.fields(posterior.model)
         },
         "record": {
@@ -87,6 +87,11 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     if metadata["posterior"] == "NormalWeights":
         mean, std = (_fill(template, arrays, prefix) for prefix in ("mean/", "std/"))
         return NormalWeights(model, mean, std, record)
+    if metadata["posterior"] != "NoisyNetwork":
+        raise CredoError(
+            f"{path} holds a posterior of type {metadata['posterior']}, which this credo lacks; "
+            "update credo"
+        )
     stored_rates = {n: a for n, a in arrays.items() if n.startswith("rates/")}
     rates = {n.removeprefix("rates/"): jax.numpy.asarray(a) for n, a in stored_rates.items()}
     params = _fill(template, arrays, "params/")
@@ -109,8 +114,13 @@ def _record(stored: dict, arrays: dict[str, np.ndarray]) -> Record:
     return Record(**{**stored, "input_shape": tuple(stored["input_shape"])}, history=history)
 
 
-def _describe(part: Any) -> dict:
-    if type(part).__name__ not in PARTS:
+def _describe(role: str, part: Any) -> dict:
+    if type(part) not in PARTS.values():
+        if role != "network":
+            raise CredoError(
+                f"cannot save a {role} of your own ({type(part).__name__}): a file holds no code; "
+                f"use one of credo's: {', '.join(PARTS)}"
+            )
         return {"type": "custom", "name": type(part).__name__}
     fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     return {"type": type(part).__name__, "fields": fields}
@@ -131,6 +141,8 @@ def _model(stored: dict, network: Network | None, path: str | os.PathLike) -> Mo
 def _build(stored: dict) -> Any:
     if stored["type"] == "custom":
         return None
+    if stored["type"] not in PARTS:
+        raise CredoError(f"the file needs {stored['type']}, which this credo lacks; update credo")
     fields = {name: _tupled(value) for name, value in stored["fields"].items()}
     return PARTS[stored["type"]](**fields)
 
