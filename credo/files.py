@@ -47,14 +47,15 @@ def _umask() -> int:
 
 def check_writable(path: str | os.PathLike) -> None:
     """Raise now, before an hour of work, if `path` could not be written at the end of it."""
-    path = Path(path)
-    if path.is_dir():
+    # os.path, unlike Path, answers no where it may not look or the name is too long.
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
         raise CredoError(f"cannot write {path}: it is a folder; name a file")
-    if path.exists() and not path.is_file():  # renaming onto a device would replace the device
+    if os.path.exists(path) and not os.path.isfile(path):  # a rename would replace a device
         raise CredoError(f"cannot write {path}: it is not an ordinary file; name another")
-    if not path.parent.is_dir():
-        raise CredoError(f"cannot write {path}: no folder {path.parent}; create it first")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    if not os.path.isdir(folder):
+        raise CredoError(f"cannot write {path}: no folder {folder}; create it first")
+    if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise CredoError(f"cannot write {path}: permission denied; choose another path")
 
 
@@ -100,7 +101,7 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
     """Read what `save_arrays` wrote; refuse a file that was truncated or altered."""
     from safetensors import SafetensorError, safe_open
 
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise CredoError(f"no file {path}; check the path")
     try:
         with safe_open(path, framework="numpy") as file:
