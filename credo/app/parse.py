@@ -18,7 +18,9 @@ from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import flag, hyperparameters, summary
 from credo.app.methods import Methods
 from credo.app.predict import Predict
+from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
 from credo.errors import CredoError
+from credo.experiments.registry import experiment_named
 from credo.inference.registry import method_named
 
 COMMANDS: dict[str, type] = {
@@ -27,6 +29,7 @@ COMMANDS: dict[str, type] = {
     "predict": Predict,
     "evaluate": Evaluate,
     "methods": Methods,
+    "reproduce": Reproduce,
 }
 DESCRIPTION = (
     "Networks that know what they do not know. `credo COMMAND --help` lists the flags of a "
@@ -55,6 +58,9 @@ def parse(arguments: Sequence[str]) -> Command:
     method = method_in(arguments) if arguments[0] == "fit" else None
     if method is not None:
         commands["fit"] = fit_with_flags_of(method_named(method))
+    experiment = experiment_in(arguments) if arguments[0] == "reproduce" else None
+    if experiment is not None:
+        commands["reproduce"] = reproduce_with_flags_of(experiment_named(experiment))
     if arguments[0] in commands:
         check_flags(commands[arguments[0]], arguments[0], arguments[1:], method)
     return _read(commands, arguments)

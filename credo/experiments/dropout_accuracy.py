@@ -6,12 +6,14 @@ prediction (100 draws) for a plain network, MC dropout, concrete dropout and var
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from credo.experiments.mnist import images, slide_model
-from credo.experiments.page import Page, Pattern
-from credo.inference import MAP, ConcreteDropout, Dropout, VariationalDropout, fit
+from credo.experiments.page import Page, Pattern, mean_and_spread
+from credo.inference import MAP, ConcreteDropout, Dropout, Method, VariationalDropout, fit
 from credo.posterior import NoisyNetwork, NormalWeights, Posterior, Samples
 from credo.predictive import predict
 
@@ -38,14 +40,14 @@ class DropoutAccuracy:
     num_draws: int = 100
     """Draws of the Monte-Carlo prediction."""
 
-    def run(self, data_dir: str | None = None) -> Page:
+    def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         train, test = images(self.per_class, data_dir)
         model = slide_model(len(train.y))
-        common = {
+        common: dict[str, Any] = {
             "num_epochs": self.epochs, "batch_size": 100, "schedule": "constant"
         }  # fmt: skip
-        methods = {
+        methods: dict[str, Method] = {
             "base": MAP(**common),
             "MC dropout": Dropout(rate=self.rate, **common),
             "concrete dropout": ConcreteDropout(**common),
@@ -102,11 +104,11 @@ class DropoutAccuracy:
         return Page(
             "dropout-accuracy",
             "Dropout on 1,000 MNIST images (T6)",
-            f"MLP 784-500-500-10, {num_data:,} training images, {self.epochs} epochs of Adam at 1e-3 with "
-            f"batches of 100, weight decay 1e-4, {self.num_draws} draws, {self.seeds} seeds, "
-            f"{seconds:.0f} s. Percent accuracy on all 10,000 test images, mean ± standard deviation "
-            "over seeds. The source tests on an unnamed set (probably 1,000 images) and does not "
-            f"print its dropout rate; ours is {self.rate}.",
+            f"MLP 784-500-500-10, {num_data:,} training images, {self.epochs} epochs of Adam at "
+            f"1e-3 with batches of 100, weight decay 1e-4, {self.num_draws} draws, {self.seeds} "
+            f"seeds, {seconds:.0f} s. Percent accuracy on all 10,000 test images, mean ± standard "
+            "deviation over seeds. The source tests on an unnamed set (probably 1,000 images) and "
+            f"does not print its dropout rate; ours is {self.rate}.",
             (("Test accuracy", rows),),
             tuple(patterns),
         )
@@ -117,7 +119,3 @@ def mean_network(posterior: Posterior) -> Samples:
     if isinstance(posterior, NoisyNetwork):
         return posterior.weight_scaled()
     return posterior.mean_network() if isinstance(posterior, NormalWeights) else posterior
-
-
-def mean_and_spread(values: np.ndarray) -> str:
-    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.2f}"

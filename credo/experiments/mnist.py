@@ -1,5 +1,7 @@
 """The MNIST setting of the dropout slides: few images, two hidden layers of 500."""
 
+from pathlib import Path
+
 import numpy as np
 
 from credo.data import load
@@ -17,7 +19,7 @@ def balanced(split: Split, per_class: int, skip: int = 0) -> Split:
     return Split(split.x[rows], split.y[rows])
 
 
-def images(per_class: int, data_dir: str | None) -> tuple[Split, Split]:
+def images(per_class: int, data_dir: str | Path | None) -> tuple[Split, Split]:
     """Training images, and the whole test set."""
     mnist = load("mnist", data_dir=data_dir)
     return balanced(mnist.train, per_class), mnist.test

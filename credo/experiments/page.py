@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from credo.files import atomic_path
 
 
@@ -62,6 +64,12 @@ class Page:
         with atomic_path(path) as temporary:
             temporary.write_text(self.text(), encoding="utf-8")
         return path
+
+
+def mean_and_spread(values: np.ndarray, digits: int = 2) -> str:
+    """Mean ± standard deviation over runs; a single run has a spread of 0."""
+    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    return f"{np.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
 
 def markdown_table(rows: list[list[str]]) -> str:
