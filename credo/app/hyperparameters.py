@@ -22,8 +22,9 @@ def hyperparameters(method: type) -> list[Hyperparameter]:
     """The fields of a method in order, with the texts that stand below them.
 
     Example:
-        >>> hyperparameters(credo.Dropout)[0]
-        Hyperparameter(name='rate', type=<class 'float'>, default=0.2, help='Drop probability …')
+        >>> rate = hyperparameters(credo.Dropout)[0]
+        >>> rate.name, rate.default, rate.help
+        ('rate', 0.2, 'Drop probability of hidden units.')
     """
     hints = typing.get_type_hints(method, include_extras=True)
     texts = field_texts(method)
