@@ -21,13 +21,15 @@ PAGE = HERE.parent / "docs" / "results" / "benchmarks.md"
 
 def main() -> int:
     options = parse()
-    if machine.load_average() > 0.5:
-        say(f"the machine is busy (load {machine.load_average():.1f}): the times will be too long")
+    load = machine.load_average()
+    if load > 0.5:
+        say(f"the machine is busy (load {load:.1f}): the times will be too long, the ratios wrong")
     times = {name: measure(name, options.repetitions, say) for name in options.rows}
     rows = {name: row.load(name) for name in options.rows}
     results = {
         "machine": machine.describe(),
         "repetitions": options.repetitions,
+        "load": load,
         "peaks": peaks(times),
         "notes": {name: chosen.note for name, chosen in rows.items()},
         "summary": {name: summary.summarize(rows[name], times[name]) for name in rows},

@@ -56,7 +56,8 @@ def write_page(path: Path, results: dict[str, Any]) -> None:
     lines += [f"| {name} | {value} |" for name, value in results["machine"].items()]
     peaks = ", ".join(f"{value:,.0f} GFLOP/s {name}" for name, value in results["peaks"].items())
     lines += [f"| matrix-multiply, float32 | {peaks} |"] if peaks else []
-    lines += [f"| measured | {datetime.date.today()}, {results['repetitions']} repetitions |", ""]
+    when = f"{datetime.date.today()}, {results['repetitions']} repetitions"
+    lines += [f"| measured | {when}, load before the start {results['load']:.1f} |", ""]
     for name, entries in results["summary"].items():
         lines += [f"## {entries[0]['row']}", "", results["notes"][name], ""]
         lines += ["| " + " | ".join(HEADINGS[1:]) + " |", "|" + "---|" * (len(HEADINGS) - 1)]

@@ -3,7 +3,7 @@
 import numpy as np
 from harness.row import Row
 
-CHAINS, TRAJECTORIES, LEAPFROG, STEP_SIZE = 4, 60, 32, 5e-4
+CHAINS, TRAJECTORIES, LEAPFROG, STEP_SIZE = 4, 200, 32, 5e-4
 NOISE = 0.3
 
 
@@ -48,7 +48,14 @@ def credo():
 
     warnings.simplefilter("ignore", credo.CredoWarning)  # a fixed step size may accept too much
     model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.Normal(NOISE))
-    method = credo.HMC(TRAJECTORIES, 0, CHAINS, LEAPFROG, STEP_SIZE, jitter=0.0)
+    method = credo.HMC(
+        num_samples=TRAJECTORIES,
+        num_warmup=0,
+        num_chains=CHAINS,
+        num_leapfrog=LEAPFROG,
+        step_size=STEP_SIZE,
+        jitter=0.0,
+    )
 
     def repetition():
         posterior = credo.fit(model, data(), method, progress=False)

@@ -8,21 +8,20 @@ ROWS, DRAWS, RATE = 1000, 100, 0.5
 
 
 def credo():
+    import dataclasses
+
     import jax
     import numpy as np
 
     import credo
-    from credo.posterior.noisy import NoisyNetwork
-    from credo.posterior.record import Record
 
-    layers = {
-        f"dense{i}": {"w": w, "b": np.zeros(w.shape[1], "f")} for i, w in enumerate(weights())
-    }
-    params = jax.tree.map(jax.numpy.asarray, {"network": layers, "likelihood": {}})
+    x, y = images(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=(500, 500)), credo.Categorical(10))
-    rates = {site: jax.numpy.asarray(RATE) for site in ("dense1", "dense2")}
-    posterior = NoisyNetwork(model, params, rates, record=Record((784,)))
-    x = images(ROWS)[0]
+    posterior = credo.fit(model, (x, y), credo.Dropout(rate=RATE, num_steps=1), progress=False)
+    layers = [{"w": w, "b": np.zeros(w.shape[1], np.float32)} for w in weights()]
+    network = {f"dense{index}": layer for index, layer in enumerate(layers)}
+    params = jax.tree.map(jax.numpy.asarray, {"network": network, "likelihood": {}})
+    posterior = dataclasses.replace(posterior, params=params)
     return lambda: credo.predict(posterior, x, num_draws=DRAWS).probs.max(axis=1).mean()
 
 

@@ -12,7 +12,9 @@ def credo():
 
     data = images(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
-    method = credo.MAP(LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant")
+    method = credo.MAP(
+        learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"
+    )
 
     def repetition():
         return credo.fit(model, data, method, progress=False).record.history["nll"].mean()
