@@ -23,6 +23,16 @@ def float64():
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Compile without optimisation, for tests that run many small programs once."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data sets, named by CREDO_DATA."""

@@ -1,0 +1,63 @@
+"""The examples in docstrings and in the README run, and print what they say."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import credo
+from credo.inference import optimize
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ["credo", *(m.name for m in pkgutil.walk_packages(credo.__path__, "credo."))]
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    # Examples are short, and so are their chains: the library says so.
+    pytest.mark.filterwarnings("ignore::credo.CredoWarning"),
+]
+
+
+def examples(module):
+    """The docstring examples written in a module, with `credo` at hand."""
+    names = vars(module) | {"credo": credo}
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, globs=names)
+    return [test for test in found if test.examples]
+
+
+def failures(tests):
+    runner = doctest.DocTestRunner()
+    return sum(runner.run(test).failed for test in tests)
+
+
+WITH_EXAMPLES = [name for name in MODULES if ">>>" in Path(
+    importlib.util.find_spec(name).origin
+).read_text("utf-8")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_docstring_examples(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tests = examples(importlib.import_module(name))
+    assert tests
+    assert failures(tests) == 0
+
+
+def test_a_wrong_example_is_caught(capsys):
+    wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "planted", None, None)
+    assert failures([wrong]) == 1
+
+
+def test_readme(tmp_path, monkeypatch):
+    if not (ROOT / "README.md").exists():
+        pytest.skip("no README.md beside the tests")
+    monkeypatch.chdir(tmp_path)
+    plan = optimize.plan_descent  # a fit of 50 steps shows as well that the lines run
+    monkeypatch.setattr(
+        optimize, "plan_descent", lambda *args: plan(*args)._replace(num_steps=50, num_warmup=50)
+    )
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    exec(compile("\n".join(blocks), "README.md", "exec"), {})
