@@ -1,7 +1,7 @@
 """One side of one row in a process of its own, doing a repetition whenever it is asked.
 
-Separate processes: two thread pools in one process disturb each other, and a library's state,
-allocator and compiled programs stay with the side they belong to.
+Separate processes: a library's threads, allocator and compiled programs stay with the side they
+belong to.
 
     python worker.py ROW SIDE      a line on stdin -> one repetition -> a line of JSON on stdout
 """
