@@ -45,8 +45,12 @@ def row_noise(key: Array, draw: dict[str, Callable], channelwise: bool) -> Noise
         if site not in draw:
             return units
         shape = (units.shape[0], *multiplier_shape(units.shape[1:], channelwise))
-        multipliers = draw[site](jax.random.fold_in(key, order[site]), shape)
-        return units * multipliers.astype(units.dtype)
+        site_key = jax.random.fold_in(key, order[site])
+        if len(shape) == 2:
+            return units * draw[site](site_key, shape).astype(units.dtype)
+        # Convolutions lay out their units with the rows last: drawn so, nothing is transposed.
+        rows_last = draw[site](site_key, (shape[-1], *shape[1:-1], shape[0]))
+        return units * rows_last.astype(units.dtype).swapaxes(0, -1)
 
     return noise
 
