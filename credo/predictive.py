@@ -17,6 +17,7 @@ from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.keys import as_key
 from credo.model import Bernoulli, Categorical
+from credo.model.likelihoods import all_finite
 from credo.posterior import Posterior
 
 BATCH_ROWS = 1024
@@ -235,12 +236,10 @@ def check_inputs(x: np.ndarray | Array, input_shape: tuple[int, ...]) -> np.ndar
         )
     if len(x) == 0:
         raise CredoError("nothing to predict: x has no rows")
-    if not np.issubdtype(x.dtype, np.number):
+    if not all_finite(x):
         raise CredoError(
-            f"x must hold numbers, got {x.dtype}; encode text and missing values first"
+            "x must hold finite numbers; encode text, fill or remove NaN and infinite entries"
         )
-    if not bool(np.isfinite(x).all()):
-        raise CredoError("x has NaN or infinite entries; fill or remove them first")
     return x
 
 

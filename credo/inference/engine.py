@@ -29,6 +29,7 @@ from credo.inference.progress import Progress
 from credo.inference.registry import name_of
 from credo.keys import as_key
 from credo.model import Batch, Model, Target
+from credo.model.likelihoods import all_finite
 from credo.posterior import Posterior
 
 CHUNK_SECONDS = 0.4  # long enough to cost nothing, short enough for Ctrl-C and the progress bar
@@ -113,7 +114,7 @@ def check_data(model: Model, data: Any) -> Batch:
         raise CredoError(f"x has {len(x)} rows, y has {len(y)}; they must match")
     if len(x) == 0:
         raise CredoError("there are no data to fit: x has no rows")
-    if not np.issubdtype(x.dtype, np.number) or not np.isfinite(x).all():
+    if not all_finite(x):
         raise CredoError("x must hold finite numbers; fill or remove NaN and infinite entries")
     y = model.likelihood.check(y)
     if hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:

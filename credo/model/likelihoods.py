@@ -23,6 +23,10 @@ class Categorical:
 
     num_classes: int
 
+    def __post_init__(self) -> None:
+        if self.num_classes < 2:
+            raise CredoError(f"a classifier needs 2 classes, got num_classes={self.num_classes}")
+
     @property
     def num_outputs(self) -> int:
         return self.num_classes
@@ -151,9 +155,18 @@ def _checked_labels(y: np.ndarray, num_classes: int) -> np.ndarray:
     return y.astype(np.int32)
 
 
+def all_finite(values: np.ndarray | Array) -> bool:
+    """Whether an array holds real numbers, none NaN, infinite or beyond the working precision."""
+    if not (values.dtype.kind in "biuf" or jnp.issubdtype(values.dtype, jnp.floating)):
+        return False
+    limit = float(jnp.finfo(jnp.result_type(float)).max)
+    # Not isfinite, which makes an array as long; a NaN passes no comparison.
+    return values.size == 0 or bool(-limit <= values.min() and values.max() <= limit)
+
+
 def _checked_values(y: np.ndarray, num_targets: int) -> np.ndarray:
     y = np.asarray(y)
-    if not np.issubdtype(y.dtype, np.number) or not np.all(np.isfinite(y)):
+    if not all_finite(y):
         raise CredoError("targets must be finite numbers; remove or mend NaN and infinite values")
     y = y.reshape(len(y), -1)
     if y.shape[1] != num_targets:
