@@ -114,7 +114,7 @@ def test_keys_and_chains():
     np.testing.assert_array_equal(first, noise(np.int64(0)))
     np.testing.assert_array_equal(first, noise(jax.random.key(0)))
     assert not np.intersect1d(first, noise(1)).size
-    for wrong in ("0", 0.5, None, jnp.zeros(2)):
+    for wrong in ("0", 0.5, None, jnp.zeros(2), 2**70):
         with pytest.raises(credo.CredoError, match="key must be"):
             noise(wrong)
 

@@ -39,6 +39,8 @@ def test_divergence_names_the_step_and_the_setting(network, method, setting):
         (X[:0], Y[:0], "no rows"),
         (np.where(X > 1, np.nan, X), Y, "NaN"),
         (X * np.inf, Y, "infinite"),
+        (X.astype(float) * 1e39, Y, "infinite"),  # so they would be in single precision
+        (X, Y.astype(float) * 1e39, "targets"),
         (X.astype(str), Y, "finite numbers"),
         (X, Y * np.nan, "targets"),
     ],
@@ -52,6 +54,21 @@ def test_one_class_only_is_refused():
     model = credo.Model(MLP(()), credo.Categorical(3))
     with pytest.raises(credo.CredoError, match="all 10 labels are 2"):
         credo.fit(model, (X, np.full(10, 2)), credo.MAP(num_steps=1))
+
+
+def test_predictions_in_single_precision_refuse_what_it_cannot_hold():
+    posterior = credo.fit(MODEL, (X, Y), credo.MAP(num_steps=1))
+    with pytest.raises(credo.CredoError, match="infinite"):
+        credo.predict(posterior, np.full((1, 2), 1e39))
+
+
+def test_a_classifier_needs_two_classes():
+    with pytest.raises(credo.CredoError, match="2 classes"):
+        credo.Categorical(1)
+
+
+def test_features_may_be_flags():
+    assert engine.check_data(MODEL, (X > 0, Y)).x.dtype == np.float32
 
 
 def test_large_whole_targets_keep_their_value():
