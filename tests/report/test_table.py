@@ -50,7 +50,7 @@ def test_what_the_figures_mean_is_said(digits):
     text = printed(digits, width=1000)
     assert "standard error over 2 seeds" in text
     assert "held-out classes 4, 9" in text
-    assert "num_samples=4 (default 250)" in text
+    assert "num_samples=4 (default 100)" in text
     assert "warning: " in text
 
 
