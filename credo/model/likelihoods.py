@@ -161,7 +161,8 @@ def all_finite(values: np.ndarray | Array) -> bool:
         return False
     limit = float(jnp.finfo(jnp.result_type(float)).max)
     # Not isfinite, which makes an array as long; a NaN passes no comparison.
-    return values.size == 0 or bool(-limit <= values.min() and values.max() <= limit)
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    return -limit <= low and high <= limit
 
 
 def _checked_values(y: np.ndarray, num_targets: int) -> np.ndarray:
