@@ -4,7 +4,7 @@ from harness.row import Row
 
 from rows._images import LEARNING_RATE, images, torch_training
 
-ROWS, BATCH, STEPS = 10_000, 64, 60
+ROWS, BATCH, STEPS = 10_000, 64, 300
 # Multiply-adds of one image: two convolutions, two dense layers.
 FIRST, REST = 24 * 24 * 25 * 20, 8 * 8 * 500 * 50 + 800 * 500 + 500 * 10
 

@@ -4,7 +4,7 @@ from harness.row import Row
 
 from rows._images import LEARNING_RATE, WEIGHTS, WIDTHS, images, torch_mlp, torch_training
 
-ROWS, BATCH, STEPS = 10_000, 128, 200
+ROWS, BATCH, STEPS = 10_000, 128, 1_000
 
 
 def credo():

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
-import optax
 from jaxtyping import Array
 
 from credo.inference.method import COUNT, POSITIVE, Info, Plan, check_fields
@@ -38,7 +37,10 @@ def plan_descent(method: Any, num_data: int) -> Plan:
     return Plan(num_steps=steps, num_warmup=steps, batch_size=batch_size)
 
 
-def optimizer(method: Any, num_data: int) -> optax.GradientTransformation:
+def optimizer(method: Any, num_data: int) -> Any:
+    """The method's optimiser as an Optax gradient transformation."""
+    import optax  # here, so that `import credo` does not wait for it
+
     rate: Any = method.learning_rate
     if method.schedule == "cosine":
         rate = optax.cosine_decay_schedule(rate, plan_descent(method, num_data).num_steps)
@@ -69,7 +71,8 @@ def descend_on(
     """One step down the gradient of `objective`, which gives a loss and what to record."""
     (loss, info), gradient = jax.value_and_grad(objective, has_aux=True)(state.params)
     updates, memory = optimizer(method, num_data).update(gradient, state.memory, state.params)
-    return Descent(optax.apply_updates(state.params, updates), memory), {"loss": loss} | info
+    params = jax.tree.map(lambda p, u: p + u, state.params, updates)
+    return Descent(params, memory), {"loss": loss} | info
 
 
 def remedy(method: Any) -> str:
