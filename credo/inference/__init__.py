@@ -2,28 +2,46 @@
 
 from credo.inference.bayes_by_backprop import BayesByBackprop
 from credo.inference.concrete_dropout import ConcreteDropout
+from credo.inference.constant_sgd import ConstantSGD
+from credo.inference.convergence import diagnose
 from credo.inference.dropout import Dropout
 from credo.inference.engine import CredoWarning, fit
+from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.mala import MALA
 from credo.inference.map import MAP
 from credo.inference.method import Method, Plan
+from credo.inference.metropolis import Metropolis
+from credo.inference.nuts import NUTS
 from credo.inference.registry import METHODS, method_named, name_of
+from credo.inference.sampling import sample
+from credo.inference.sghmc import SGHMC
+from credo.inference.sgld import SGLD
 from credo.inference.variational_dropout import VariationalDropout
 
 __all__ = [
     "HMC",
+    "MALA",
     "MAP",
     "METHODS",
+    "NUTS",
+    "SGHMC",
+    "SGLD",
     "BayesByBackprop",
     "ConcreteDropout",
+    "ConstantSGD",
     "CredoWarning",
     "Dropout",
+    "Exact",
     "GaussianDropout",
     "Method",
+    "Metropolis",
     "Plan",
     "VariationalDropout",
+    "diagnose",
     "fit",
     "method_named",
     "name_of",
+    "sample",
 ]

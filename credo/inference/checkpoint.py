@@ -33,7 +33,7 @@ class Checkpoint:
         # A function's address is new in every process; the run it belongs to is not.
         description = re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
         digest = hashlib.sha256(description.encode())
-        for array in [jax.random.key_data(key) for key in keys] + list(data):
+        for array in [jax.random.key_data(key) for key in keys] + jax.tree.leaves(data):
             digest.update(np.asarray(array).tobytes())
         due = time.monotonic() + every_seconds
         return Checkpoint(Path(path), every_seconds, digest.hexdigest(), due)

@@ -1,9 +1,12 @@
 """Did the chains agree? Judged on what they predict, not on weights that may be permuted."""
 
+from typing import Any, NamedTuple
+
+import jax
 import numpy as np
 from jaxtyping import Array
 
-from credo.evaluation.diagnostics import rhat
+from credo.evaluation.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 from credo.posterior import Samples
 from credo.predictive import draw_outputs
 
@@ -24,15 +27,106 @@ def function_space_rhat(posterior: Samples, x: Array) -> np.ndarray:
     return rhat(outputs.reshape(chains, -1, *outputs.shape[1:]))
 
 
-def function_space_warnings(name: str, posterior: Samples, x: Array) -> list[str]:
-    """Say so when the chains have not mixed in function space."""
+def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> list[str]:
+    """Say so when the chains have not mixed, in function space or (a bare density) in its own."""
     if posterior.num_draws // posterior.num_chains < 4:
         return [f"{name}: too few draws to tell whether the chains agree; raise num_samples"]
+    if target.model is None:
+        values, what = rhat(flat_draws(posterior.draws)), "about the distribution"
+    else:
+        values, what = function_space_rhat(posterior, batch.x[:ROWS]), "about their predictions"
     # A high quantile, not the maximum: among hundreds of R̂ some exceed the limit by chance.
-    worst = float(np.quantile(function_space_rhat(posterior, x[:ROWS]), 0.95))
+    worst = float(np.quantile(values, 0.95, method="higher"))
     if worst <= RHAT_LIMIT:
         return []
     return [
-        f"{name}: the chains disagree about their predictions (R̂ = {worst:.2f}, should be below "
+        f"{name}: the chains disagree {what} (R̂ = {worst:.2f}, should be below "
         f"{RHAT_LIMIT}); raise num_warmup and num_samples, or read the result as an ensemble"
     ]
+
+
+def acceptance_warnings(name: str, num_warmup: int, info: dict[str, np.ndarray]) -> list[str]:
+    """Chains that reject nearly everything do not move; those that never reject hardly do."""
+    found = []
+    for chain, acceptance in enumerate(info["acceptance"][:, num_warmup:].mean(axis=1)):
+        if not 0.05 < acceptance < 0.999:
+            found.append(
+                f"{name}: chain {chain} accepted {acceptance:.1%} of its proposals; "
+                f"raise num_warmup (got {num_warmup}) so that the step size can adapt"
+            )
+    return found
+
+
+def divergence_warnings(name: str, method: Any, info: dict[str, np.ndarray]) -> list[str]:
+    divergent = info["divergent"][:, method.num_warmup :]
+    if not divergent.any():
+        return []
+    return [
+        f"{name}: {int(divergent.sum())} of {divergent.size} trajectories diverged; "
+        f"raise target_acceptance (got {method.target_acceptance}) or num_warmup"
+    ]
+
+
+def flat_draws(draws: Any) -> np.ndarray:
+    """(chain, draw, parameters): a pytree of draws as one array."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draws)]
+    return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
+
+
+class Diagnosis(NamedTuple):
+    """How far a sample can be trusted: per quantity, and per chain where the sampler tells."""
+
+    rhat: np.ndarray
+    """Rank-normalised split R̂ of every quantity; trust below 1.01, worry above 1.05."""
+    ess_bulk: np.ndarray
+    """Effective number of independent draws for the centre; want 100 per chain."""
+    ess_tail: np.ndarray
+    """The same for the 5 % and 95 % quantiles."""
+    mcse: np.ndarray
+    """Monte-Carlo standard error of the mean."""
+    divergences: int
+    """Trajectories whose energy was lost, after the warm-up."""
+    ebfmi: np.ndarray | None
+    """Energy-based fraction of missing information of each chain; worry below 0.3."""
+    acceptance: np.ndarray | None
+    """Mean acceptance of each chain."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"R̂ ≤ {self.rhat.max():.3f}, effective draws ≥ {self.ess_bulk.min():.0f} (bulk), "
+            f"{self.ess_tail.min():.0f} (tail), over {self.rhat.size} quantities",
+            f"divergences: {self.divergences}",
+        ]
+        for name in ("ebfmi", "acceptance"):
+            values = getattr(self, name)
+            if values is not None:
+                lines.append(f"{name}: " + ", ".join(f"{value:.2f}" for value in values))
+        return "\n".join(lines)
+
+
+def diagnose(posterior: Samples, x: Any = None) -> Diagnosis:
+    """Diagnostics of a sampler's draws, of the parameters or (with inputs `x`) of the predictions.
+
+    For networks pass `x`: weights may be permuted between chains that predict the same.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> normal = lambda x: -0.5 * jnp.sum(x**2)
+        >>> drawn = credo.sample(normal, jnp.zeros(2), credo.HMC(num_leapfrog=5))
+        >>> bool(credo.diagnose(drawn).rhat.max() < 1.1)
+        True
+    """
+    if x is None:
+        draws = flat_draws(posterior.draws)
+    else:
+        outputs = draw_outputs(posterior, x)
+        draws = outputs.reshape(posterior.num_chains, -1, *outputs.shape[1:])
+    history = posterior.record.history
+    warmup = posterior.record.options.get("num_warmup", 0)
+    after = {name: values[:, warmup:] for name, values in history.items()}
+    return Diagnosis(
+        rhat(draws), ess_bulk(draws), ess_tail(draws), mcse_mean(draws),
+        int(after["divergent"].sum()) if "divergent" in after else 0,
+        ebfmi(after["energy"]) if "energy" in after else None,
+        after["acceptance"].mean(axis=1) if "acceptance" in after else None,
+    )  # fmt: skip

@@ -76,32 +76,54 @@ def fit(
         >>> model = credo.Model(credo.networks.MLP(hidden=(32,)), credo.Categorical(10))
         >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=100))
     """
-    enable_compilation_cache()
     batch = check_data(model, data)
-    num_data = len(batch.x)
-    target = Target(model, num_data, batch.x.shape[1:], temperature)
-    plan = method.plan(num_data)
+    target = Target(model, len(batch.x), batch.x.shape[1:], temperature)
+    posterior = infer(
+        target, batch, method, key, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
+        keep_checkpoint=keep_checkpoint, progress=progress,
+    )  # fmt: skip
+    record = dataclasses.replace(
+        posterior.record, input_shape=target.input_shape, extra=extra or {}
+    )
+    return dataclasses.replace(posterior, record=record)
+
+
+def infer(
+    target: Any,
+    data: Any,
+    method: Method,
+    key: int | Array = 0,
+    starts: list[Any] | None = None,
+    *,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 20.0,
+    keep_checkpoint: bool = False,
+    progress: bool | None = None,
+) -> Posterior:
+    """Run `method` on a target: what `fit` and `sample` share. `starts` has one per chain."""
+    enable_compilation_cache()
+    plan = method.plan(target.num_data)
     keys = [jax.random.fold_in(as_key(key), chain) for chain in range(plan.num_chains)]
-    started = time.perf_counter()
-    chains = [_start(method, target, plan, chain_key, batch) for chain_key in keys]
+    began = time.perf_counter()
+    given = starts or [None] * plan.num_chains
+    pairs = zip(keys, given, strict=True)
+    chains = [_start(method, target, plan, chain_key, data, start) for chain_key, start in pairs]
     settings = (method, target, plan, jax.tree.map(jnp.shape, chains))
-    store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, batch)
-    chains = _run(method, target, plan, keys, batch, chains, store, progress)
+    store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, data)
+    chains = _run(method, target, plan, keys, data, chains, store, progress)
     info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}
     kept = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[chain.kept for chain in chains])
     posterior = method.posterior(target, [chain.state for chain in chains], kept)
     record = dataclasses.replace(
         posterior.record,
-        input_shape=target.input_shape,
         method=name_of(method),
         options=dataclasses.asdict(method),  # type: ignore[call-overload]
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - began,
         history=info,
-        extra=extra or {},
     )
     posterior = dataclasses.replace(posterior, record=record)
-    for message in getattr(method, "warnings", lambda *_: [])(target, posterior, batch, info):
-        warnings.warn(message, CredoWarning, stacklevel=2)
+    for message in getattr(method, "warnings", lambda *_: [])(target, posterior, data, info):
+        warnings.warn(message, CredoWarning, stacklevel=3)
     if not keep_checkpoint:
         store.remove()
     return posterior
@@ -124,9 +146,13 @@ def check_data(model: Model, data: Any) -> Batch:
 
 
 @functools.partial(jax.jit, static_argnames=("method", "target", "plan"))
-def _start(method: Method, target: Target, plan: Plan, key: Array, data: Batch) -> Chain:
+def _start(
+    method: Method, target: Target, plan: Plan, key: Array, data: Batch, start: Any = None
+) -> Chain:
     init_key, state_key = jax.random.split(jax.random.fold_in(key, 0))
-    params = target.model.init(init_key, target.input_shape)
+    params = start
+    if params is None:
+        params = target.model.init(init_key, target.input_shape)
     state = method.init(state_key, target, params, _batch(target, plan, key, data, 0))
     # A weakly typed leaf would turn strong after the first step, and compile everything twice.
     state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
@@ -139,10 +165,15 @@ def _start(method: Method, target: Target, plan: Plan, key: Array, data: Batch) 
 
 
 def _batch(target: Target, plan: Plan, key: Array, data: Batch, index) -> Batch:
-    if plan.batch_size is None or plan.batch_size >= target.num_data:
+    num_data, size = target.num_data, plan.batch_size
+    if size is None or (size >= num_data and not plan.with_replacement):
         return data
-    rows = batch_indices(jax.random.fold_in(key, 2), index, target.num_data, plan.batch_size)
-    return Batch(data.x[rows], data.y[rows])
+    batch_key = jax.random.fold_in(key, 2)
+    if plan.with_replacement:
+        rows = jax.random.randint(jax.random.fold_in(batch_key, index), (size,), 0, num_data)
+    else:
+        rows = batch_indices(batch_key, index, num_data, size)
+    return jax.tree.map(lambda column: column[rows], data)
 
 
 def _step(method: Method, target: Target, plan: Plan, key: Array, data: Batch, index, state):
@@ -186,14 +217,20 @@ def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chai
     bar = Progress(plan.num_steps, step, name_of(method), progress)
     with bar, _pool(plan) as pool, deferred_interrupt() as interrupted:
         while step < plan.num_steps:
-            stop = min(step + chunk, plan.num_steps)
+            meeting = next((m for m in plan.meetings if m > step), plan.num_steps)
+            stop = min(step + chunk, meeting, plan.num_steps)
             began = time.perf_counter()
             chains = _advance_all(pool, method, target, plan, keys, data, chains, step, stop)
             elapsed = time.perf_counter() - began
             _check_finite(method, chains, step, stop)
+            if stop in plan.meetings:
+                met = method.meet([chain.state for chain in chains])  # type: ignore[attr-defined]
+                # Chains may now share arrays, but each gives its own away when it advances.
+                owned = [jax.tree.map(jnp.copy, state) for state in met]
+                chains = [c._replace(state=state) for c, state in zip(chains, owned, strict=True)]
             # The first call also compiles: it says nothing about the speed of a step.
             growth = 8 if chunk == 1 else min(8.0, CHUNK_SECONDS / max(elapsed, 1e-6))
-            chunk, step = max(1, int(chunk * growth)), stop
+            chunk, step = max(1, int((stop - step) * growth)), stop
             bar.update(step, {name: chains[0].info[name][step - 1] for name in chains[0].info})
             store.save(chains, step, now=interrupted())
             if interrupted():

@@ -10,6 +10,7 @@ A method is a frozen dataclass, no base class:
 
 and, where it can go wrong in its own way,
 
+    meet(states) -> states                                     exchange between chains, see Plan
     warnings(target, posterior, batch, info) -> list of str    what to say after the run
     remedy() -> str                                            what to change after a NaN
 
@@ -51,6 +52,10 @@ class Plan(NamedTuple):
     num_chains: int = 1
     batch_size: int | None = None
     """None: every step sees all the data."""
+    with_replacement: bool = False
+    """Draw every batch afresh, instead of passing through shuffled data."""
+    meetings: tuple[int, ...] = ()
+    """Numbers of steps after which the method's `meet` sees the states of all chains."""
 
     @property
     def num_kept(self) -> int:

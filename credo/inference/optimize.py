@@ -75,5 +75,20 @@ def descend_on(
     return Descent(params, memory), {"loss": loss} | info
 
 
+def climb(target: Target, params: Params, batch: Batch, num_steps: int) -> Params:
+    """Adam towards the mode of the log joint of a batch: where a chain may well start."""
+    import optax
+
+    rule = optax.adam(optax.cosine_decay_schedule(1e-2, max(num_steps, 1)))
+    gradient = jax.grad(lambda p: -target.log_joint(p, batch) / target.num_data)
+
+    def one(_, carry: Any) -> Any:
+        params, memory = carry
+        updates, memory = rule.update(gradient(params), memory)
+        return jax.tree.map(lambda p, u: p + u, params, updates), memory
+
+    return jax.lax.fori_loop(0, num_steps, one, (params, rule.init(params)))[0]
+
+
 def remedy(method: Any) -> str:
     return f"lower learning_rate (got {method.learning_rate:g}) or standardise the inputs"

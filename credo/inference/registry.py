@@ -6,10 +6,17 @@ from typing import Any
 from credo.errors import CredoError
 from credo.inference.bayes_by_backprop import BayesByBackprop
 from credo.inference.concrete_dropout import ConcreteDropout
+from credo.inference.constant_sgd import ConstantSGD
 from credo.inference.dropout import Dropout
+from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.mala import MALA
 from credo.inference.map import MAP
+from credo.inference.metropolis import Metropolis
+from credo.inference.nuts import NUTS
+from credo.inference.sghmc import SGHMC
+from credo.inference.sgld import SGLD
 from credo.inference.variational_dropout import VariationalDropout
 
 METHODS: dict[str, type] = {
@@ -19,7 +26,14 @@ METHODS: dict[str, type] = {
     "concrete-dropout": ConcreteDropout,
     "variational-dropout": VariationalDropout,
     "bayes-by-backprop": BayesByBackprop,
+    "exact": Exact,
+    "metropolis": Metropolis,
+    "mala": MALA,
+    "sgld": SGLD,
     "hmc": HMC,
+    "nuts": NUTS,
+    "sghmc": SGHMC,
+    "constant-sgd": ConstantSGD,
 }
 
 

@@ -1,9 +1,19 @@
 """Posteriors: what inference gives and prediction takes."""
 
+from credo.posterior.dense import DenseNormal
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 from credo.posterior.storage import Posterior, load, save
 
-__all__ = ["NoisyNetwork", "NormalWeights", "Posterior", "Record", "Samples", "load", "save"]
+__all__ = [
+    "DenseNormal",
+    "NoisyNetwork",
+    "NormalWeights",
+    "Posterior",
+    "Record",
+    "Samples",
+    "load",
+    "save",
+]

@@ -1,11 +1,15 @@
 """A posterior held as parameter draws: one for a point estimate, many for a Markov chain."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
 
+from credo.errors import CredoError
+from credo.files import path_name
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
 from credo.posterior.record import Record
@@ -13,11 +17,13 @@ from credo.posterior.record import Record
 
 @dataclass(frozen=True)
 class Samples:
-    """Equally weighted parameter draws, every leaf of shape (chain, draw, *parameter)."""
+    """Parameter draws, every leaf of shape (chain, draw, *parameter)."""
 
     model: Model
     draws: Params
     record: Record = Record(())  # noqa: RUF009
+    weights: Float[Array, "chain draw"] | None = None
+    """Of the draws, with sum 1; None: all equal."""
 
     @property
     def num_chains(self) -> int:
@@ -30,8 +36,16 @@ class Samples:
         return chains * draws
 
     def sample(self, key: Array, num_draws: int) -> Params:
-        """`num_draws` draws, stacked: all of them once, a random part, or with repetition."""
+        """`num_draws` draws, stacked: all of them once, a random part, or with repetition.
+
+        Weighted draws are repeated in proportion to their weights (systematic resampling).
+        """
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
+        if self.weights is not None:
+            ticks = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws
+            chosen = jnp.searchsorted(jnp.cumsum(self.weights.ravel()), ticks)
+            chosen = jnp.minimum(chosen, self.num_draws - 1)
+            return jax.tree.map(lambda leaf: leaf[chosen], flat)
         if num_draws == self.num_draws:
             return flat
         repeat = num_draws > self.num_draws
@@ -42,13 +56,31 @@ class Samples:
         """The parameters and the noise function that make one draw a function of x."""
         return draw, no_noise
 
+    def to_arviz(self) -> Any:
+        """The draws and what the sampler recorded after its warm-up as `arviz.InferenceData`."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise CredoError("to_arviz needs ArviZ: pip install 'credo-bayes[arviz]'") from error
+        leaves = jax.tree_util.tree_flatten_with_path(self.draws)[0]
+        draws = {path_name(path) or "x": np.asarray(leaf) for path, leaf in leaves}
+        options = self.record.options
+        warmup, thin = options.get("num_warmup", 0), options.get("thin", 1)
+        names = {"divergent": "diverging", "acceptance": "acceptance_rate", "log_joint": "lp"}
+        history = self.record.history.items()
+        stats = {
+            names.get(name, name): np.asarray(values)[:, warmup:][:, thin - 1 :: thin]
+            for name, values in history
+        }
+        return arviz.from_dict(posterior=draws, sample_stats=stats)
+
 
 def _flatten(posterior: Samples):
-    return (posterior.draws,), posterior.model
+    return (posterior.draws, posterior.weights), posterior.model
 
 
 def _unflatten(model: Model, children) -> Samples:
-    return Samples(model, *children)
+    return Samples(model, children[0], weights=children[1])
 
 
 jax.tree_util.register_pytree_node(Samples, _flatten, _unflatten)

@@ -21,13 +21,14 @@ from credo.model import (
     NormalPrior,
 )
 from credo.networks import MLP, LeNet, Network
+from credo.posterior.dense import DenseNormal
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
 FORMAT = 1
-Posterior = Samples | NoisyNetwork | NormalWeights
+Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal
 
 PARTS = {
     part.__name__: part
@@ -41,6 +42,10 @@ PARTS = {
 def save(posterior: Posterior, path: str | os.PathLike) -> None:
     """Write a posterior as one safetensors file, whole or not at all."""
     record = posterior.record
+    if posterior.model is None:
+        raise CredoError(
+            "draws of a bare log density cannot be saved as a model; use to_arviz(), or numpy.savez"
+        )
     metadata = {
         "format": FORMAT,
         "posterior": type(posterior).__name__,
@@ -59,6 +64,10 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
     arrays = files.flatten({"history": record.history})
     if isinstance(posterior, Samples):
         arrays |= files.flatten({"draws": posterior.draws})
+        if posterior.weights is not None:
+            arrays["weights"] = posterior.weights
+    elif isinstance(posterior, DenseNormal):
+        arrays |= files.flatten({"mean": posterior.mean, "factor": posterior.factor})
     elif isinstance(posterior, NormalWeights):
         arrays |= files.flatten({"mean": posterior.mean, "std": posterior.std})
     else:
@@ -83,7 +92,11 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     model = _model(metadata["model"], network, path)
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), record.input_shape))
     if metadata["posterior"] == "Samples":
-        return Samples(model, _fill(template, arrays, "draws/"), record)
+        weights = None if "weights" not in arrays else jax.numpy.asarray(arrays["weights"])
+        return Samples(model, _fill(template, arrays, "draws/"), record, weights)
+    if metadata["posterior"] == "DenseNormal":
+        factor = jax.numpy.asarray(arrays["factor"])
+        return DenseNormal(model, _fill(template, arrays, "mean/"), factor, record)
     if metadata["posterior"] == "NormalWeights":
         mean, std = (_fill(template, arrays, prefix) for prefix in ("mean/", "std/"))
         return NormalWeights(model, mean, std, record)

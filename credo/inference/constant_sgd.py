@@ -1,0 +1,176 @@
+"""Constant SGD as inference: the noise of minibatches, at the right step size, is a sampler.
+
+Near a mode, SGD with a constant rate hovers like an Ornstein–Uhlenbeck process. With the mean loss
+L, minibatches of S, C the covariance of single gradients and D parameters, the rate whose
+stationary law is closest to the posterior (in KL) is
+
+    ε* = 2 S D / (N tr C),      H* = (2 S / N) C⁻¹ (full),      H*_kk = 2 S / (N C_kk) (diagonal)
+
+times 1 − m with momentum m. C is estimated in the second half of the warm-up from pairs of
+gradients, C ≈ mean of (g₁ − g_S)(g₁ − g_S)ᵀ · S/(S − 1), and then held fixed.
+
+The formulas assume a posterior that is normal around one mode, and a gradient noise of full rank.
+For a network that fits its data the noise nearly vanishes and ε* would be unstable: it is then cut
+at `max_rate`, with a warning. Batches are drawn with replacement, as the theory has it: passes
+through shuffled data have far less noise.
+
+Reference: Mandt, Hoffman & Blei, Stochastic Gradient Descent as Approximate Bayesian Inference,
+JMLR 2017.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from credo.inference.convergence import chain_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.sgld import mean_loss
+from credo.model import Batch, Target
+from credo.networks import Params
+from credo.posterior import Samples
+
+
+class ConstantSGDState(NamedTuple):
+    """Position, velocity, and the gradient-noise covariance as far as it is known."""
+
+    params: Params
+    velocity: Params
+    covariance: Array
+    """tr C / D, the diagonal of C, or C, by preconditioner."""
+    index: Array
+
+
+@dataclass(frozen=True)
+class ConstantSGD:
+    """SGD at the constant rate that makes it sample the posterior, as far as it can.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=()), credo.Categorical(3))
+        >>> method = credo.ConstantSGD(num_samples=20, num_warmup=1000, batch_size=16)
+        >>> posterior = credo.fit(model, data.train, method)
+    """
+
+    preconditioner: Literal["none", "diagonal", "full"] = "none"
+    """One rate for all parameters, one each, or a matrix (for few parameters)."""
+    learning_rate: float = 0.05
+    """Rate of the warm-up."""
+    max_rate: float = 0.1
+    """The optimal rate, or an entry or eigenvalue of the preconditioner, is cut here."""
+    damping: float = 1e-3
+    """Added to C, as a share of its mean diagonal."""
+    momentum: float = 0.0
+    """What a step keeps of the velocity."""
+    num_samples: int = 100
+    """Draws kept per chain."""
+    num_warmup: int = 4000
+    """Steps before the first draw; C is estimated in their second half."""
+    num_chains: int = 4
+    """Independent chains, each from its own initialisation."""
+    thin: int = 100
+    """Steps per kept draw."""
+    batch_size: int = 32
+    """Rows per step, at least 2."""
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self, learning_rate=POSITIVE, max_rate=POSITIVE, damping=NOT_NEGATIVE,
+            momentum=(NOT_NEGATIVE[0], 0.9999), num_samples=COUNT, num_warmup=(1, np.inf),
+            num_chains=COUNT, thin=COUNT, batch_size=(1, np.inf),
+        )  # fmt: skip
+
+    def plan(self, num_data: int) -> Plan:
+        steps = self.num_warmup + self.num_samples * self.thin
+        batch_size = min(self.batch_size, num_data)
+        return Plan(
+            steps, self.num_warmup, self.thin, self.num_chains, batch_size, with_replacement=True
+        )
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> ConstantSGDState:
+        flat, _ = ravel_pytree(params)
+        shape = {"none": (), "diagonal": (flat.size,), "full": (flat.size, flat.size)}
+        covariance = jnp.zeros(shape[self.preconditioner], flat.dtype)
+        velocity = jax.tree.map(jnp.zeros_like, params)
+        return ConstantSGDState(params, velocity, covariance, jnp.zeros((), int))
+
+    def step(
+        self, key: Array, target: Target, state: ConstantSGDState, batch: Batch
+    ) -> tuple[ConstantSGDState, Info]:
+        loss, gradient = jax.value_and_grad(mean_loss(target, batch))(state.params)
+        warming = state.index < self.num_warmup
+        covariance = jax.lax.cond(
+            warming & (state.index >= self.num_warmup // 2),
+            lambda: self._observe(target, state, batch, gradient),
+            lambda: state.covariance,
+        )
+        batch_size = self.plan(target.num_data).batch_size
+        move, rate = jax.lax.cond(
+            warming,
+            lambda: (jax.tree.map(lambda g: self.learning_rate * g, gradient), self._warm_rate()),
+            lambda: self._optimal(covariance, gradient, batch_size, target.num_data),
+        )
+        velocity = jax.tree.map(lambda v, m: self.momentum * v - m, state.velocity, move)
+        params = jax.tree.map(jnp.add, state.params, velocity)
+        info = {"loss": loss, "step_size": rate}
+        return ConstantSGDState(params, velocity, covariance, state.index + 1), info
+
+    def keep(self, state: ConstantSGDState) -> Params:
+        return state.params
+
+    def posterior(self, target: Target, states: list[ConstantSGDState], kept: Params) -> Samples:
+        return Samples(target.model, kept)
+
+    def remedy(self) -> str:
+        return (
+            f"lower max_rate (got {self.max_rate:g}) and learning_rate (got "
+            f"{self.learning_rate:g}), or standardise the inputs"
+        )
+
+    def warnings(
+        self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        found = []
+        if np.any(info["step_size"][:, self.num_warmup :] >= self.max_rate * (1 - 1e-6)):
+            found.append(
+                "constant-sgd: the optimal rate was above max_rate and has been cut: the chain "
+                "is colder than the posterior; the gradients have too little noise for this method"
+            )
+        return found + chain_warnings("constant-sgd", target, posterior, batch)
+
+    def _warm_rate(self) -> Array:
+        return jnp.asarray(self.learning_rate, float)
+
+    def _observe(self, target: Target, state: ConstantSGDState, batch: Batch, gradient: Any):
+        """Add one pair of gradients to the running mean of C."""
+        one = jax.tree.map(lambda column: column[:1], batch)
+        single, _ = ravel_pytree(jax.grad(mean_loss(target, one))(state.params))
+        difference = single - ravel_pytree(gradient)[0]
+        size = self.plan(target.num_data).batch_size or target.num_data
+        square = self._square(difference) * size / (size - 1)
+        weight = 1.0 / (state.index - self.num_warmup // 2 + 1)
+        return (1 - weight) * state.covariance + weight * square
+
+    def _square(self, difference: Array) -> Array:
+        if self.preconditioner == "none":
+            return jnp.mean(jnp.square(difference))
+        if self.preconditioner == "diagonal":
+            return jnp.square(difference)
+        return jnp.outer(difference, difference)
+
+    def _optimal(self, covariance: Array, gradient: Any, size: Any, num_data: int) -> Any:
+        """H* ∇L, and the largest rate in it."""
+        factor = 2 * (1 - self.momentum) * size / num_data
+        flat, unravel = ravel_pytree(gradient)
+        if self.preconditioner == "full":
+            spread = self.damping * jnp.trace(covariance) / flat.size
+            values, vectors = jnp.linalg.eigh(covariance)
+            rates = jnp.minimum(factor / (values + spread), self.max_rate)
+            return unravel(vectors @ (rates * (vectors.T @ flat))), jnp.max(rates)
+        spread = self.damping * jnp.mean(covariance)
+        rates = jnp.minimum(factor / (covariance + spread), self.max_rate)
+        return unravel(rates * flat), jnp.max(rates)

@@ -1,0 +1,120 @@
+"""Random-walk Metropolis: the simplest sampler, for a few dimensions and as a reference.
+
+    θ' = θ + s ξ,   accepted with probability min(1, p(θ', D) / p(θ, D))
+
+The step size s is adapted during warm-up towards the acceptance that is best in many dimensions.
+The walk needs a number of steps in proportion to the dimension: for networks it mostly shows how
+much gradients are worth.
+
+References: Metropolis et al. 1953; Roberts, Gelman & Gilks, Weak convergence and optimal scaling of
+random walk Metropolis algorithms, 1997 (acceptance 0.234).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from credo.inference import adaptation, optimize
+from credo.inference.adaptation import Warmup
+from credo.inference.convergence import acceptance_warnings, chain_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.trees import add, normal_like, where
+from credo.model import Batch, Target
+from credo.networks import Params
+from credo.posterior import Samples
+
+
+class MetropolisState(NamedTuple):
+    """Position, its log density, and the step size."""
+
+    params: Params
+    log_joint: Array
+    warmup: Warmup
+
+
+@dataclass(frozen=True)
+class Metropolis:
+    """Random-walk Metropolis with an adapted step size.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=()), credo.Categorical(3))
+        >>> method = credo.Metropolis(num_samples=50, num_warmup=200, thin=5)
+        >>> posterior = credo.fit(model, data.train, method)
+    """
+
+    num_samples: int = 200
+    """Draws kept per chain."""
+    num_warmup: int = 5000
+    """Steps before the first draw, in which the step size is adapted."""
+    num_chains: int = 4
+    """Independent chains, each from its own initialisation."""
+    thin: int = 50
+    """Steps per kept draw."""
+    step_size: float = 0.01
+    """Standard deviation of a proposal at the start of the warm-up."""
+    target_acceptance: float = 0.234
+    """Mean acceptance that the warm-up aims for."""
+    climb_steps: int = 300
+    """Steps of Adam towards the mode before a network's chain starts."""
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self, num_samples=COUNT, num_chains=COUNT, step_size=POSITIVE, thin=COUNT,
+            target_acceptance=(0.0, 0.999), num_warmup=NOT_NEGATIVE, climb_steps=NOT_NEGATIVE,
+        )  # fmt: skip
+
+    def plan(self, num_data: int) -> Plan:
+        steps = self.num_warmup + self.num_samples * self.thin
+        meetings = adaptation.meetings(self.num_warmup, "unit")
+        return Plan(steps, self.num_warmup, self.thin, self.num_chains, meetings=meetings)
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> MetropolisState:
+        if target.model is not None:
+            params = optimize.climb(target, params, batch, self.climb_steps)
+        warmup = adaptation.start(params, self.step_size, "unit")
+        return MetropolisState(params, target.log_joint(params, batch), warmup)
+
+    def meet(self, states: list[MetropolisState]) -> list[MetropolisState]:
+        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
+        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+
+    def step(
+        self, key: Array, target: Target, state: MetropolisState, batch: Batch
+    ) -> tuple[MetropolisState, Info]:
+        walk_key, accept_key = jax.random.split(key)
+        step_size = adaptation.current_step_size(state.warmup, self.num_warmup)
+        proposal = add(state.params, normal_like(walk_key, state.params), step_size)
+        log_joint = target.log_joint(proposal, batch)
+        acceptance = acceptance_probability(log_joint - state.log_joint)
+        accepted = jax.random.uniform(accept_key) < acceptance
+        params, log_joint = where(accepted, (proposal, log_joint), (state.params, state.log_joint))
+        warmup = adaptation.advance(
+            state.warmup, params, acceptance, self.target_acceptance, self.num_warmup
+        )
+        info = {"acceptance": acceptance, "step_size": step_size, "log_joint": log_joint}
+        return MetropolisState(params, log_joint, warmup), info
+
+    def keep(self, state: MetropolisState) -> Params:
+        return state.params
+
+    def posterior(self, target: Target, states: list[MetropolisState], kept: Params) -> Samples:
+        return Samples(target.model, kept)
+
+    def remedy(self) -> str:
+        return f"lower step_size (got {self.step_size:g})"
+
+    def warnings(
+        self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        found = acceptance_warnings("metropolis", self.num_warmup, info)
+        return found + chain_warnings("metropolis", target, posterior, batch)
+
+
+def acceptance_probability(log_ratio: Array) -> Array:
+    """min(1, exp(log ratio)); where the ratio is NaN, as for a density that overflowed, 0."""
+    return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))

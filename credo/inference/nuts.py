@@ -1,0 +1,138 @@
+"""The No-U-Turn sampler: HMC that finds out for itself how long a trajectory should be.
+
+A trajectory doubles, forwards or backwards in time, until it turns back on itself; the next draw is
+one of its points, chosen by its weight exp(−H). Step size and scales are adapted during the warm-up
+by all chains together. The kernel is BlackJAX's.
+
+References: Hoffman & Gelman, The No-U-Turn Sampler, JMLR 2014; Betancourt, A Conceptual
+Introduction to Hamiltonian Monte Carlo, 2017 (multinomial choice); Cabezas et al., BlackJAX, 2024.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from credo.inference import adaptation
+from credo.inference.adaptation import Warmup
+from credo.inference.convergence import acceptance_warnings, chain_warnings, divergence_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.model import Batch, Target
+from credo.networks import Params
+from credo.posterior import Samples
+
+
+class NUTSState(NamedTuple):
+    """Position, its log density and gradient, the adaptation."""
+
+    params: Params
+    log_joint: Array
+    gradient: Params
+    warmup: Warmup
+
+
+@dataclass(frozen=True)
+class NUTS:
+    """HMC with trajectories that end when they turn back.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=()), credo.Categorical(3))
+        >>> posterior = credo.fit(model, data.train, credo.NUTS(num_samples=50, num_warmup=50))
+    """
+
+    num_samples: int = 100
+    """Draws kept per chain."""
+    num_warmup: int = 100
+    """Trajectories before the first draw, in which step size and scales are adapted."""
+    num_chains: int = 4
+    """Independent chains, each from its own initialisation."""
+    max_doublings: int = 10
+    """A trajectory has at most 2 to this power leapfrog steps."""
+    mass: Literal["unit", "diagonal"] = "diagonal"
+    """Scales of the posterior that the warm-up learns: none, or one per parameter."""
+    step_size: float = 0.01
+    """Step size at the start of the warm-up."""
+    target_acceptance: float = 0.8
+    """Mean acceptance that the warm-up aims for."""
+    thin: int = 1
+    """Trajectories per kept draw."""
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self, num_samples=COUNT, num_chains=COUNT, step_size=POSITIVE, thin=COUNT,
+            target_acceptance=(0.0, 0.999), num_warmup=NOT_NEGATIVE, max_doublings=(0, 20),
+        )  # fmt: skip
+
+    def plan(self, num_data: int) -> Plan:
+        steps = self.num_warmup + self.num_samples * self.thin
+        meetings = adaptation.meetings(self.num_warmup, self.mass)
+        return Plan(steps, self.num_warmup, self.thin, self.num_chains, meetings=meetings)
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> NUTSState:
+        log_joint, gradient = jax.value_and_grad(target.log_joint)(params, batch)
+        return NUTSState(
+            params, log_joint, gradient, adaptation.start(params, self.step_size, self.mass)
+        )
+
+    def meet(self, states: list[NUTSState]) -> list[NUTSState]:
+        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
+        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+
+    def step(
+        self, key: Array, target: Target, state: NUTSState, batch: Batch
+    ) -> tuple[NUTSState, Info]:
+        from blackjax.mcmc import hmc, nuts  # here, so that `import credo` does not wait for it
+
+        step_size = adaptation.current_step_size(state.warmup, self.num_warmup)
+        start = hmc.HMCState(state.params, state.log_joint, state.gradient)
+        end, info = nuts.build_kernel()(
+            key, start, lambda params: target.log_joint(params, batch), step_size,
+            self._variances(state), self.max_doublings,
+        )  # fmt: skip
+        acceptance = jnp.where(jnp.isnan(info.acceptance_rate), 0.0, info.acceptance_rate)
+        warmup = adaptation.advance(
+            state.warmup, end.position, acceptance, self.target_acceptance, self.num_warmup
+        )
+        state = NUTSState(end.position, end.logdensity, end.logdensity_grad, warmup)
+        return state, {
+            "acceptance": acceptance,
+            "energy": info.energy,
+            "divergent": info.is_divergent,
+            "num_leapfrog": info.num_integration_steps,
+            "step_size": step_size,
+            "log_joint": end.logdensity,
+        }
+
+    def keep(self, state: NUTSState) -> Params:
+        return state.params
+
+    def posterior(self, target: Target, states: list[NUTSState], kept: Params) -> Samples:
+        return Samples(target.model, kept)
+
+    def remedy(self) -> str:
+        return f"lower step_size (got {self.step_size:g})"
+
+    def warnings(
+        self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        found = acceptance_warnings("nuts", self.num_warmup, info)
+        found += divergence_warnings("nuts", self, info)
+        longest = 2**self.max_doublings - 1
+        share = (info["num_leapfrog"][:, self.num_warmup :] >= longest).mean()
+        if share > 0.1:
+            found.append(
+                f"nuts: {share:.0%} of the trajectories were cut at {longest} leapfrog steps; "
+                f"raise max_doublings (got {self.max_doublings}) or num_warmup"
+            )
+        return found + chain_warnings("nuts", target, posterior, batch)
+
+    def _variances(self, state: NUTSState) -> Any:
+        flat, _ = ravel_pytree(state.params)
+        if state.warmup.scales is None:
+            return jnp.ones_like(flat)
+        return jnp.square(ravel_pytree(state.warmup.scales)[0])

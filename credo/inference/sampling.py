@@ -1,0 +1,119 @@
+"""The samplers on any log density of any pytree, for people who bring their own model."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from credo.errors import CredoError
+from credo.inference.constant_sgd import ConstantSGD
+from credo.inference.engine import infer
+from credo.inference.hmc import HMC
+from credo.inference.mala import MALA
+from credo.inference.method import Method
+from credo.inference.metropolis import Metropolis
+from credo.inference.nuts import NUTS
+from credo.inference.registry import name_of
+from credo.inference.sghmc import SGHMC
+from credo.inference.sgld import SGLD
+from credo.keys import as_key
+from credo.posterior import Samples
+
+SAMPLERS = (Metropolis, MALA, SGLD, HMC, NUTS, SGHMC, ConstantSGD)
+
+
+@dataclass(frozen=True)
+class Density:
+    """A log density in place of a model and its data: what a sampler needs of a `Target`.
+
+    Parameters are `{"position": …}`, whatever pytree the density takes.
+    """
+
+    log_density: Callable[..., Array]
+    num_data: int = 1
+    takes_batch: bool = False
+    model: None = None
+    temperature: float = 1.0
+
+    def log_joint(self, params: Any, batch: Any) -> Array:
+        position = params["position"]
+        value = (
+            self.log_density(position, batch) if self.takes_batch else self.log_density(position)
+        )
+        return value / self.temperature
+
+
+def sample(
+    log_density: Callable[..., Array],
+    init: Any,
+    method: Method,
+    key: int | Array = 0,
+    *,
+    data: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+) -> Samples:
+    """Draw from a density known up to a constant.
+
+    Args:
+        log_density: position → log density; any JAX function of a pytree. With `data`, a function
+            of position and batch that estimates the log density of all data without bias.
+        init: where every chain starts, or a function key → position for a start of each chain's
+            own, which makes R̂ worth more.
+        method: a sampler: Metropolis, MALA, SGLD, HMC, NUTS, SGHMC; with data ConstantSGD too.
+        data: a pytree of arrays whose first axis are the rows that the batches are drawn from.
+
+    Returns: draws, every leaf of shape (chain, draw, *position), for `credo.diagnose`
+    and `to_arviz()`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> normal = lambda x: -0.5 * jnp.sum(x**2)
+        >>> drawn = credo.sample(normal, jnp.zeros(3), credo.HMC(num_leapfrog=5, num_chains=2))
+        >>> drawn.draws.shape
+        (2, 100, 3)
+    """
+    target = Density(log_density, _num_rows(data), data is not None)
+    if not isinstance(method, SAMPLERS):
+        raise CredoError(
+            f"{name_of(method)} is no sampler of log densities; use one of "
+            f"{', '.join(sampler.__name__ for sampler in SAMPLERS)}"
+        )
+    plan = method.plan(target.num_data)
+    chain_keys = jax.random.split(jax.random.fold_in(as_key(key), 2**31 - 1), plan.num_chains)
+    positions = [init(chain_key) if callable(init) else init for chain_key in chain_keys]
+    starts = [{"position": jax.tree.map(_as_float, position)} for position in positions]
+    _check_start(target, starts[0], data)
+    batch = () if data is None else jax.tree.map(jnp.asarray, data)
+    drawn = infer(target, batch, method, key, starts, checkpoint=checkpoint, progress=progress)
+    assert isinstance(drawn, Samples)
+    return replace(drawn, draws=drawn.draws["position"])
+
+
+def _as_float(leaf: Any) -> Array:
+    leaf = jnp.asarray(leaf)
+    return leaf if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf.astype(float)
+
+
+def _num_rows(data: Any) -> int:
+    if data is None:
+        return 1
+    counts = {len(leaf) for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1:
+        raise CredoError(f"data has arrays of {sorted(counts)} rows; they must match")
+    return counts.pop()
+
+
+def _check_start(target: Density, start: Any, data: Any) -> None:
+    value = target.log_joint(start, data)
+    if jnp.shape(value) != ():
+        raise CredoError(
+            f"log_density gave an array of shape {jnp.shape(value)}; it must give one number: "
+            "sum the terms"
+        )
+    if not bool(jnp.isfinite(value)):
+        raise CredoError(f"log_density is {value} where the chains start; choose another init")

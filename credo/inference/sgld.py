@@ -1,0 +1,188 @@
+"""Stochastic gradient Langevin dynamics: SGD with the noise that makes it a sampler.
+
+With L = −log p(θ, D) / N estimated from a minibatch, learning rate η and preconditioner G:
+
+    θ ← θ − η [ G ∇L(θ) − Γ(θ) / N ] + √(2η/N) G^½ ξ,     Γ_i = Σ_j ∂G_ij / ∂θ_j
+
+which in the usual notation is a step ε = 2η/N on the summed loss (Welling & Teh 2011). The chain
+samples the posterior in the limit of small steps; at a constant step it samples near it. With a
+decreasing step, draws are weighted by their step sizes.
+
+References: Welling & Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011;
+Li et al., Preconditioned SGLD, AAAI 2016; Zhang et al., Cyclical Stochastic Gradient MCMC, ICLR
+2020.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from credo.inference.convergence import chain_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.trees import normal_like
+from credo.model import Batch, Target
+from credo.networks import Params
+from credo.posterior import Samples
+
+StepSchedule = Literal["constant", "polynomial", "cyclical"]
+
+
+class SGLDState(NamedTuple):
+    """Position, the running square of its gradient (None without preconditioner), the step."""
+
+    params: Params
+    square: Any
+    index: Array
+
+
+class Weighted(NamedTuple):
+    """A draw and its weight."""
+
+    params: Params
+    weight: Array
+
+
+@dataclass(frozen=True)
+class SGLD:
+    """Langevin dynamics with minibatches; constant, decreasing or cyclical steps.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=(8,)), credo.Categorical(3))
+        >>> posterior = credo.fit(model, data.train, credo.SGLD(num_samples=20, num_warmup=500))
+    """
+
+    learning_rate: float = 0.05
+    """Step size η on the mean loss (the first of a decreasing schedule, the highest of a cycle)."""
+    num_samples: int = 100
+    """Draws kept per chain."""
+    num_warmup: int = 4000
+    """Steps before the first draw."""
+    num_chains: int = 4
+    """Independent chains, each from its own initialisation."""
+    thin: int = 100
+    """Steps per kept draw."""
+    batch_size: int = 128
+    """Rows per step."""
+    schedule: StepSchedule = "constant"
+    """constant; polynomial: η (1 + t/delay)^−power; cyclical: num_cycles cosines to zero."""
+    delay: float = 1000.0
+    """Steps before a polynomial schedule falls."""
+    power: float = 0.55
+    """Power of the polynomial schedule, above 1/2 and at most 1."""
+    num_cycles: int = 4
+    """Cycles of the cyclical schedule, over all steps."""
+    exploration: float = 0.5
+    """Share of a cycle in which nothing is kept and no noise is added."""
+    preconditioner: Literal["none", "rmsprop"] = "none"
+    """none, or G = 1 / (damping + √v) with v the running mean of the squared gradient."""
+    decay: float = 0.99
+    """How slowly v forgets."""
+    damping: float = 1e-2
+    """Added to √v."""
+    correction: bool = True
+    """Include Γ, from one Hessian–vector product a step; without it the chain is biased."""
+    noise: float = 1.0
+    """Multiplies the noise: 1 samples the posterior, 0 is SGD."""
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self, learning_rate=POSITIVE, num_samples=COUNT, num_chains=COUNT, thin=COUNT,
+            batch_size=COUNT, num_warmup=NOT_NEGATIVE, delay=POSITIVE, power=(0.5, 1.0),
+            num_cycles=COUNT, exploration=(NOT_NEGATIVE[0], 0.999), damping=POSITIVE,
+            decay=(NOT_NEGATIVE[0], 0.99999), noise=NOT_NEGATIVE,
+        )  # fmt: skip
+
+    def plan(self, num_data: int) -> Plan:
+        steps = self.num_warmup + self.num_samples * self.thin
+        batch_size = min(self.batch_size, num_data)
+        return Plan(steps, self.num_warmup, self.thin, self.num_chains, batch_size)
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> SGLDState:
+        square = None
+        if self.preconditioner == "rmsprop":
+            square = jax.tree.map(jnp.square, jax.grad(mean_loss(target, batch))(params))
+        return SGLDState(params, square, jnp.zeros((), int))
+
+    def step(
+        self, key: Array, target: Target, state: SGLDState, batch: Batch
+    ) -> tuple[SGLDState, Info]:
+        noise_key, probe_key = jax.random.split(key)
+        rate, exploring = self._rate(target.num_data, state.index)
+        heat = jnp.where(exploring, 0.0, self.noise * jnp.sqrt(2 * rate / target.num_data))
+        loss = mean_loss(target, batch)
+        value, gradient = jax.value_and_grad(loss)(state.params)
+        noise = normal_like(noise_key, state.params)
+        if state.square is None:
+            params = jax.tree.map(
+                lambda p, g, xi: p - rate * g + heat * xi, state.params, gradient, noise
+            )
+            return SGLDState(params, None, state.index + 1), {"loss": value, "step_size": rate}
+        square = jax.tree.map(
+            lambda v, g: self.decay * v + (1 - self.decay) * g**2, state.square, gradient
+        )
+        scale = jax.tree.map(lambda v: 1 / (self.damping + jnp.sqrt(v)), square)
+        drift = jax.tree.map(jnp.multiply, scale, gradient)
+        if self.correction:
+            curvature = hessian_diagonal(probe_key, loss, state.params)
+            divergence = jax.tree.map(self._divergence, scale, square, gradient, curvature)
+            drift = jax.tree.map(lambda d, c: d - c / target.num_data, drift, divergence)
+        params = jax.tree.map(
+            lambda p, d, g, xi: p - rate * d + heat * jnp.sqrt(g) * xi,
+            state.params, drift, scale, noise,
+        )  # fmt: skip
+        return SGLDState(params, square, state.index + 1), {"loss": value, "step_size": rate}
+
+    def keep(self, state: SGLDState) -> Weighted:
+        # The index is already that of the next step; num_data plays no part in the schedules.
+        rate, exploring = self._rate(1, state.index - 1)
+        return Weighted(state.params, jnp.where(exploring, 0.0, rate))
+
+    def posterior(self, target: Target, states: list[SGLDState], kept: Weighted) -> Samples:
+        if self.schedule == "constant":
+            return Samples(target.model, kept.params)
+        return Samples(target.model, kept.params, weights=kept.weight / jnp.sum(kept.weight))
+
+    def remedy(self) -> str:
+        return f"lower learning_rate (got {self.learning_rate:g}) or standardise the inputs"
+
+    def warnings(
+        self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        return chain_warnings("sgld", target, posterior, batch)
+
+    def _rate(self, num_data: int, index: Array) -> tuple[Array, Array]:
+        """The step size of a step, and whether it only explores."""
+        never = jnp.zeros((), bool)
+        if self.schedule == "constant":
+            return jnp.asarray(self.learning_rate, float), never
+        if self.schedule == "polynomial":
+            return self.learning_rate * (1 + index / self.delay) ** -self.power, never
+        # Cycles tile the whole run, the warm-up included.
+        length = self.plan(num_data).num_steps / self.num_cycles
+        share = (index / length) % 1.0
+        return self.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * share)), share < self.exploration
+
+    def _divergence(self, scale: Array, square: Array, gradient: Array, curvature: Array) -> Array:
+        """∂G/∂θ = −G² / (2√v) · 2 (1 − decay) g h, with h the second derivative of the loss."""
+        root = jnp.sqrt(square + jnp.finfo(square.dtype).tiny)
+        return -jnp.square(scale) / root * (1 - self.decay) * gradient * curvature
+
+
+def mean_loss(target: Target, batch: Batch):
+    """θ → −log p(θ, D) / N, estimated from the batch."""
+    return lambda params: -target.log_joint(params, batch) / target.num_data
+
+
+def hessian_diagonal(key: Array, loss: Any, params: Params) -> Params:
+    """An unbiased estimate of the Hessian's diagonal: s ∘ (H s) with random signs s."""
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(key, len(leaves))
+    signs = [jax.random.rademacher(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
+    probe = jax.tree.unflatten(structure, signs)
+    product = jax.jvp(jax.grad(loss), (params,), (probe,))[1]
+    return jax.tree.map(jnp.multiply, probe, product)
