@@ -99,7 +99,7 @@ def advance(
 
 
 def meetings(num_warmup: int, mass: Mass) -> tuple[int, ...]:
-    """When the chains exchange what they learnt: scales within the warm-up, step size at its end."""
+    """When chains exchange what they learnt: scales within the warm-up, step size at its end."""
     if num_warmup == 0:
         return ()
     updates = () if mass == "unit" else (int(share * num_warmup) for share in UPDATES)
