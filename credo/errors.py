@@ -7,3 +7,7 @@ class CredoError(ValueError):
 
 class DivergedError(CredoError):
     """A run whose loss or chain left the finite numbers."""
+
+
+class CredoWarning(UserWarning):
+    """Something that ended but should not be trusted as it is."""

@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except CredoError as error:
             return _say(f"error: {error}", 2)
         except KeyboardInterrupt as stop:
-            return _say(str(stop) or "interrupted", 130)
+            code = _say(str(stop) or "interrupted", 130)
+            return code if arguments is not None else _leave(code)
         except BrokenPipeError:
             _discard_output()
             return 141
@@ -43,6 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _say(text: str, code: int) -> int:
     print(" ".join(text.split()), file=sys.stderr)
     return code
+
+
+def _leave(code: int) -> int:
+    """End at once: a compiler thread that was interrupted may crash Python's orderly exit."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _discard_output() -> None:

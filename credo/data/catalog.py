@@ -68,6 +68,8 @@ def names(*, data_dir: DataDir = None) -> tuple[str, ...]:
 
 
 def _unknown(name: str, data_dir: DataDir) -> str:
+    if name.lower().endswith((".csv", ".parquet", ".pq", ".tsv")):
+        return f"'{name}' is a file: read it with credo.data.load_table(path, target=COLUMN)"
     everything = names(data_dir=data_dir)
     close = get_close_matches(name, everything, n=1)
     hint = f"did you mean '{close[0]}'? There" if close else "there"

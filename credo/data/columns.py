@@ -1,13 +1,14 @@
 """Columns of a user's table: what kind each is, what is learnt from it, how it becomes numbers."""
 
 import math
+import warnings
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from credo.data.encoder import CategoricalColumn, NumericColumn
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoWarning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,12 +64,30 @@ def fit_categorical(frame: "pd.DataFrame", name: str) -> CategoricalColumn:
 def encode_categorical(column: CategoricalColumn, frame: "pd.DataFrame") -> np.ndarray:
     """One 0/1 column per category, and one for missing values where the column has it."""
     codes, labels = category_codes(frame, column.name)
+    _warn_of_unseen(column, codes, labels)
     place = {category: index for index, category in enumerate(column.categories)}
     unseen, width = len(place) + 1, len(place) + column.missing
     # Codes are -1 for missing values, so their place goes last.
     targets = np.array([place.get(label, unseen) for label in labels] + [len(place)])
     one_hot = np.eye(unseen + 1, width, dtype=np.float32)
     return one_hot[targets[codes]]
+
+
+def _warn_of_unseen(column: CategoricalColumn, codes: np.ndarray, labels: Any) -> None:
+    """Say what the model cannot know of: it sees such rows as having no category at all."""
+    known = set(column.categories)
+    unseen = [label for label in labels if label not in known]
+    rows = int(np.isin(codes, [i for i, label in enumerate(labels) if label not in known]).sum())
+    if not column.missing and (codes < 0).any():
+        unseen, rows = [*unseen, "missing"], rows + int((codes < 0).sum())
+    if rows:
+        named = ", ".join(map(str, unseen[:3])) + (", …" if len(unseen) > 3 else "")
+        warnings.warn(
+            f"column '{column.name}': {rows} of {len(codes)} rows have values that the training "
+            f"data did not have ({named}); read their predictions with care",
+            CredoWarning,
+            stacklevel=2,
+        )
 
 
 def column_kind(frame: "pd.DataFrame", name: str) -> Literal["numeric", "categorical"]:

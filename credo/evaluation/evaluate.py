@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from credo.errors import CredoError
 from credo.evaluation import classification, ood, regression
 from credo.evaluation.estimate import Estimate, mean_estimate
 from credo.predictive import CategoricalPredictive, Predictive
@@ -12,7 +13,8 @@ def evaluate(
 ) -> dict[str, Estimate]:
     """Every metric that applies, each with its standard error.
 
-    Classification: accuracy, NLL, Brier score, ECE and adaptive ECE. Regression: RMSE, NLL,
+    Classification: accuracy, NLL, Brier score, ECE and adaptive ECE, mean
+    predictive entropy and mutual information. Regression: RMSE, NLL,
     coverage and mean width of the 95 % interval. With a second prediction on inputs from
     elsewhere, also how well the predictive entropy tells them apart (AUROC, AUPR, FPR at 95 %
     detection).
@@ -24,12 +26,15 @@ def evaluate(
     """
     y = np.asarray(y)
     if isinstance(predicted, CategoricalPredictive):
+        y = _labels(y)
         scores = {
             "accuracy": classification.accuracy(predicted.probs, y),
             "nll": mean_estimate(-predicted.log_prob(y)),
             "brier": classification.brier(predicted.probs, y),
             "ece": classification.ece(predicted.probs, y),
             "adaptive_ece": classification.adaptive_ece(predicted.probs, y),
+            "entropy": mean_estimate(predicted.entropy),
+            "mutual_information": mean_estimate(predicted.mutual_information),
         }
     else:
         lower, upper = predicted.interval(0.95)
@@ -42,6 +47,13 @@ def evaluate(
     if ood_predicted is not None:
         scores |= ood_scores(predicted, ood_predicted)
     return scores
+
+
+def _labels(y: np.ndarray) -> np.ndarray:
+    """Class numbers, also where they come as floats."""
+    if not np.issubdtype(y.dtype, np.number) or np.any(y != np.floor(y)):
+        raise CredoError(f"y must hold class numbers 0, 1, …, got {y.dtype} such as {y.flat[0]!r}")
+    return y.astype(int)
 
 
 def ood_scores(predicted: Predictive, ood_predicted: Predictive) -> dict[str, Estimate]:

@@ -5,7 +5,8 @@ from credo.inference.concrete_dropout import ConcreteDropout
 from credo.inference.constant_sgd import ConstantSGD
 from credo.inference.convergence import diagnose
 from credo.inference.dropout import Dropout
-from credo.inference.engine import CredoWarning, fit
+from credo.errors import CredoWarning
+from credo.inference.engine import fit
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC

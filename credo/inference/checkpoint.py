@@ -42,10 +42,16 @@ class Checkpoint:
         """The saved chains and their step, or the given fresh ones and 0."""
         if self.path is None or not self.path.exists():
             return chains, 0
-        arrays, metadata = files.load_arrays(self.path)
+        try:
+            arrays, metadata = files.load_arrays(self.path)
+        except CredoError as error:
+            raise CredoError(
+                f"the checkpoint {os.fspath(self.path)} cannot be read; delete it to start afresh "
+                f"({error})"
+            ) from error
         if metadata.get("fingerprint") != self.fingerprint:
             raise CredoError(
-                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, data "
+                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, settings, data "
                 "or seed differ); delete it to start afresh, or name another file"
             )
         return jax.tree.map(jnp.asarray, files.unflatten(chains, arrays)), metadata["step"]

@@ -39,6 +39,12 @@ def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> li
     worst = float(np.quantile(values, 0.95, method="higher"))
     if worst <= RHAT_LIMIT:
         return []
+    if posterior.num_chains == 1:
+        what = what.replace("their", "its")
+        return [
+            f"{name}: the halves of the chain disagree {what} (R̂ = {worst:.2f}, should be below "
+            f"{RHAT_LIMIT}); raise num_warmup, num_samples and num_chains"
+        ]
     return [
         f"{name}: the chains disagree {what} (R̂ = {worst:.2f}, should be below "
         f"{RHAT_LIMIT}); raise num_warmup and num_samples, or read the result as an ensemble"

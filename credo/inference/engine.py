@@ -21,22 +21,18 @@ from jaxtyping import Array
 
 from credo.caching import enable_compilation_cache
 from credo.data.batches import batch_indices
-from credo.errors import CredoError, DivergedError
+from credo.errors import CredoError, CredoWarning, DivergedError
 from credo.inference.checkpoint import Checkpoint
 from credo.inference.interrupt import deferred_interrupt
 from credo.inference.method import Method, Plan
 from credo.inference.progress import Progress
-from credo.inference.registry import name_of
+from credo.inference.registry import as_method, name_of
 from credo.keys import as_key
 from credo.model import Batch, Model, Target
 from credo.model.likelihoods import all_finite
 from credo.posterior import Posterior
 
 CHUNK_SECONDS = 0.4  # long enough to cost nothing, short enough for Ctrl-C and the progress bar
-
-
-class CredoWarning(UserWarning):
-    """A run that ended but should not be trusted as it is."""
 
 
 class Chain(NamedTuple):
@@ -50,7 +46,7 @@ class Chain(NamedTuple):
 def fit(
     model: Model,
     data: Any,
-    method: Method,
+    method: Method | str,
     key: int | Array = 0,
     *,
     temperature: float = 1.0,
@@ -63,6 +59,7 @@ def fit(
     """Infer the posterior of `model` given `data` (a pair of x and y) with `method`.
 
     Args:
+        method: an instance such as `credo.HMC()`, or a name such as "hmc" for its defaults.
         key: an integer seed or a JAX key; the same key gives the same bits.
         temperature: 1 for the Bayesian posterior, below 1 for a cold one.
         checkpoint: a file to save the run to every `checkpoint_seconds`, and to resume from if it
@@ -76,6 +73,7 @@ def fit(
         >>> model = credo.Model(credo.networks.MLP(hidden=(32,)), credo.Categorical(10))
         >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=100))
     """
+    method = as_method(method)
     batch = check_data(model, data)
     target = Target(model, len(batch.x), batch.x.shape[1:], temperature)
     posterior = infer(
@@ -109,6 +107,10 @@ def infer(
     pairs = zip(keys, given, strict=True)
     chains = [_start(method, target, plan, chain_key, data, start) for chain_key, start in pairs]
     settings = (method, target, plan, jax.tree.map(jnp.shape, chains))
+    if checkpoint is not None:  # two functions of the user may have one name: tell them by content
+        density = jax.make_jaxpr(lambda p, d: target.log_joint(p, d))
+        shapes = jax.eval_shape(lambda: _initial(target, keys[0], given[0]))
+        settings = (*settings, str(density(shapes, data)))
     store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, data)
     chains = _run(method, target, plan, keys, data, chains, store, progress)
     info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}
@@ -149,10 +151,8 @@ def check_data(model: Model, data: Any) -> Batch:
 def _start(
     method: Method, target: Target, plan: Plan, key: Array, data: Batch, start: Any = None
 ) -> Chain:
-    init_key, state_key = jax.random.split(jax.random.fold_in(key, 0))
-    params = start
-    if params is None:
-        params = target.model.init(init_key, target.input_shape)
+    params = _initial(target, key, start)
+    state_key = jax.random.split(jax.random.fold_in(key, 0))[1]
     state = method.init(state_key, target, params, _batch(target, plan, key, data, 0))
     # A weakly typed leaf would turn strong after the first step, and compile everything twice.
     state = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
@@ -162,6 +162,13 @@ def _start(
     return Chain(
         state, jax.tree.map(empty(plan.num_kept), kept), jax.tree.map(empty(plan.num_steps), first)
     )
+
+
+def _initial(target: Target, key: Array, start: Any) -> Any:
+    """Where a chain starts: as given, or at the network's initialisation."""
+    if start is not None:
+        return start
+    return target.model.init(jax.random.split(jax.random.fold_in(key, 0))[0], target.input_shape)
 
 
 def _batch(target: Target, plan: Plan, key: Array, data: Batch, index) -> Batch:

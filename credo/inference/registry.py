@@ -46,6 +46,19 @@ def method_named(name: str) -> type:
     return METHODS[name]
 
 
+def as_method(method: Any) -> Any:
+    """A method, from an instance, a class or a registered name."""
+    if isinstance(method, str):
+        method = method_named(method)
+    method = method() if isinstance(method, type) else method
+    if not callable(getattr(method, "plan", None)):
+        raise CredoError(
+            f"method must be one of credo's methods, such as credo.MAP(), or the name of one, "
+            f"got {method!r}"
+        )
+    return method
+
+
 def name_of(method: Any) -> str:
     """The registry name of a method, or its class name if it is not registered."""
     names = {cls: name for name, cls in METHODS.items()}

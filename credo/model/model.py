@@ -9,12 +9,14 @@ wrongly:
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.model.likelihoods import Likelihood
 from credo.model.priors import NormalPrior, Prior, normal_log_prob, sample_normal
+from credo.networks.adapters import Equinox
 from credo.networks.network import Network, Noise, Params, no_noise
 
 LIKELIHOOD_PARAMETER_SCALE = 1.0  # prior standard deviation of log σ
@@ -39,6 +41,15 @@ class Model:
     network: Network
     likelihood: Likelihood
     prior: Prior = NormalPrior(1.0)  # noqa: RUF009
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, eqx.Module):
+            object.__setattr__(self, "network", Equinox(self.network))
+        if not callable(getattr(self.network, "apply", None)):
+            raise CredoError(
+                "network must be one of credo.networks, an Equinox module, or "
+                f"credo.networks.Functions(init, apply), got {self.network!r}"
+            )
 
     def init(self, key: Array, input_shape: tuple[int, ...]) -> Params:
         network = self.network.init(key, input_shape, self.likelihood.num_outputs)

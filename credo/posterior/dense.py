@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record
+from credo.posterior.record import Record, in_short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DenseNormal:
     """θ ~ N(mean, F Fᵀ), with a factor F of shape (parameters, rank)."""
 
@@ -19,6 +19,9 @@ class DenseNormal:
     mean: Params
     factor: Float[Array, "d r"]
     record: Record = Record(())  # noqa: RUF009
+
+    def __repr__(self) -> str:
+        return in_short(self, rank=self.factor.shape[1])
 
     @property
     def num_draws(self) -> None:

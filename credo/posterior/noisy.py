@@ -11,11 +11,11 @@ from jaxtyping import Array
 from credo.model import Model
 from credo.networks import Noise, Params, site_shapes
 from credo.networks.noise import KINDS
-from credo.posterior.record import Record
+from credo.posterior.record import Record, in_short
 from credo.posterior.samples import Samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoisyNetwork:
     """f(x; ẑ) with multipliers ẑ of mean 1 at the noise sites of a trained network."""
 
@@ -28,6 +28,9 @@ class NoisyNetwork:
     channelwise: bool = False
     """Share a multiplier over the height and width of a channel."""
     record: Record = Record(())  # noqa: RUF009
+
+    def __repr__(self) -> str:
+        return in_short(self, kind=self.kind)
 
     @property
     def num_draws(self) -> None:

@@ -8,11 +8,11 @@ from jaxtyping import Array
 
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record
+from credo.posterior.record import Record, in_short
 from credo.posterior.samples import Samples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NormalWeights:
     """θ ~ N(mean, std²), every weight on its own; a std of 0 is a weight that is certain."""
 
@@ -20,6 +20,9 @@ class NormalWeights:
     mean: Params
     std: Params
     record: Record = Record(())  # noqa: RUF009
+
+    def __repr__(self) -> str:
+        return in_short(self)
 
     @property
     def num_draws(self) -> None:

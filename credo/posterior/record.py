@@ -6,6 +6,13 @@ from typing import Any
 import numpy as np
 
 
+def in_short(posterior: Any, **facts: Any) -> str:
+    """What a posterior shows of itself: not its thousands of weights."""
+    told = {"method": posterior.record.method, "model": posterior.model, **facts}
+    listed = ", ".join(f"{name}={value!r}" for name, value in told.items())
+    return f"{type(posterior).__name__}({listed})"
+
+
 @dataclass(frozen=True)
 class Record:
     """How a posterior was made: enough to check inputs, draw training curves, say what it is."""

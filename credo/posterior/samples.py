@@ -12,10 +12,10 @@ from credo.errors import CredoError
 from credo.files import path_name
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record
+from credo.posterior.record import Record, in_short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Samples:
     """Parameter draws, every leaf of shape (chain, draw, *parameter)."""
 
@@ -24,6 +24,9 @@ class Samples:
     record: Record = Record(())  # noqa: RUF009
     weights: Float[Array, "chain draw"] | None = None
     """Of the draws, with sum 1; None: all equal."""
+
+    def __repr__(self) -> str:
+        return in_short(self, num_chains=self.num_chains, num_draws=self.num_draws)
 
     @property
     def num_chains(self) -> int:

@@ -90,10 +90,14 @@ def _cost(runs: tuple[Run, ...]) -> list[str]:
     ]
 
 
+def _told(name: str, seed: int, text: str) -> str:
+    return f"{name}, seed {seed}: " + text.removeprefix(f"{name}: ")
+
+
 def warnings_section(comparison: Comparison) -> str:
     """What the fits warned of, seed by seed."""
     items = [
-        f"<li>{escape(f'{name}, seed {run.seed}: {text}')}</li>"
+        f"<li>{escape(_told(name, run.seed, text))}</li>"
         for name, runs in comparison.runs.items()
         for run in runs
         for text in run.warnings

@@ -86,14 +86,20 @@ def sampling_note(comparison: Comparison) -> str:
 def warning_notes(comparison: Comparison) -> list[str]:
     """Everything the fits warned of, once per method where seeds differ in figures only."""
     alike: dict[tuple[str, str], list[int]] = {}
-    first: dict[tuple[str, str], str] = {}
+    worst: dict[tuple[str, str], str] = {}
     for name, runs in comparison.runs.items():
         for run in runs:
             for text in run.warnings:
                 group = (name, re.sub(r"\d+", "#", text))
                 alike.setdefault(group, []).append(run.seed)
-                first.setdefault(group, text.removeprefix(f"{name}: "))
-    return [f"{group[0]}, {_seeds(alike[group])}: {text}" for group, text in first.items()]
+                shorter = text.removeprefix(f"{name}: ")
+                worst[group] = max(worst.get(group, shorter), shorter, key=_figures)
+    return [f"{group[0]}, {_seeds(alike[group])}: {text}" for group, text in worst.items()]
+
+
+def _figures(text: str) -> list[float]:
+    """The numbers in a text: among alike warnings the one with the largest is told."""
+    return [float(figure) for figure in re.findall(r"\d+(?:\.\d+)?", text)]
 
 
 def _seeds(seeds: list[int]) -> str:

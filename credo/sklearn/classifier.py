@@ -68,7 +68,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise CredoError(
-                f"y holds one class only, {classes[0]!r}; a classifier needs at least two"
+                f"y holds one class only, {classes[0].item()!r}; a classifier needs at least two"
             )
         self._fit(x, codes, len(classes))
         self.classes_ = classes

@@ -18,7 +18,7 @@ from credo.data.table import (
     read_table,
     split_table,
 )
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoWarning
 
 HOUSES = pd.DataFrame(
     {
@@ -56,7 +56,9 @@ def test_known_encoding():
 def test_prediction_rows_are_encoded_as_in_training():
     encoder = fit_encoder(HOUSES, "price")
     row = {"garden": [None], "heating": ["oil"], "rooms": [np.nan], "size": [70]}
-    x = encode(encoder, pd.DataFrame(row))  # another order, no target, unseen and missing values
+    unseen = pytest.warns(CredoWarning, match="'heating': 1 of 1 rows .* \\(oil\\)")
+    with unseen, pytest.warns(CredoWarning, match="'garden': 1 of 1 rows .* \\(missing\\)"):
+        x = encode(encoder, pd.DataFrame(row))  # another order, no target, unseen and missing
     size = -10 / np.std([50, 70, 120])
     np.testing.assert_allclose(x, [[size, 0, 0, 0, 0, 0, 0, 0]], rtol=1e-6)
 
@@ -163,7 +165,8 @@ def test_codes_with_leading_zeros_stay_text(tmp_path):
     kept = encode(encoder, read_table(path, encoder.text_columns))
     np.testing.assert_array_equal(kept, [[1, 0]])
     # without being told, the reader takes 01 for the number 1, an unseen category
-    np.testing.assert_array_equal(encode(encoder, read_table(path)), [[0, 0]])
+    with pytest.warns(CredoWarning, match=r"column 'code'.*\(1\)"):
+        np.testing.assert_array_equal(encode(encoder, read_table(path)), [[0, 0]])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,187 @@
+"""Every exact sampler on targets whose moments are known: normal, 2-d logistic, ring."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import credo
+from credo.evaluation.diagnostics import mcse_mean
+from credo.inference import mala, metropolis
+
+pytestmark = [
+    pytest.mark.usefixtures("float64"),
+    pytest.mark.filterwarnings("ignore::credo.CredoWarning"),  # broken samplers complain
+]
+
+RNG = np.random.default_rng(3)
+INPUTS = RNG.normal(size=(30, 2))
+SIGNS = np.where(INPUTS @ [1.5, -1.0] + RNG.logistic(size=30) > 0, 1.0, -1.0)
+PRECISION = np.array([[2.0, -0.8], [-0.8, 1.0]])
+
+
+def normal(w):
+    return -0.5 * (w - 1) @ PRECISION @ (w - 1)
+
+
+def logistic(w):
+    """Bayesian logistic regression with prior N(0, 2²)."""
+    return jnp.sum(jax.nn.log_sigmoid(SIGNS * (INPUTS @ w))) - jnp.sum(w**2) / 8
+
+
+def ring(w):
+    """A ridge of radius 2 whose two axes are uncorrelated but far from independent."""
+    return -((jnp.linalg.norm(w) - 2) ** 2) / (2 * 0.3**2)
+
+
+TARGETS = {"normal": normal, "logistic": logistic, "ring": ring}
+
+
+def quantities(w):
+    """First and second moments: what is compared."""
+    return np.stack(
+        [w[..., 0], w[..., 1], w[..., 0] ** 2, w[..., 1] ** 2, w[..., 0] * w[..., 1]], -1
+    )
+
+
+def by_quadrature(log_density):
+    """Expected quantities from a grid of 400 × 400 points."""
+    axis = np.linspace(-6, 8, 400)
+    points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    logs = np.asarray(jax.vmap(log_density)(jnp.asarray(points)))
+    weights = np.exp(logs - logs.max())
+    return weights @ quantities(points) / weights.sum()
+
+
+SETTLED = {"num_chains": 4, "num_samples": 1200}
+SAMPLERS = {
+    "metropolis": credo.Metropolis(num_warmup=1000, thin=25, step_size=0.5, **SETTLED),
+    "mala": credo.MALA(num_warmup=1000, thin=15, step_size=0.1, **SETTLED),
+    "hmc": credo.HMC(num_warmup=300, num_leapfrog=8, step_size=0.1, **SETTLED),
+    "hmc, diagonal": credo.HMC(num_warmup=400, trajectory=1.6, mass="diagonal", **SETTLED),
+    "hmc, dense": credo.HMC(num_warmup=400, trajectory=1.6, mass="dense", **SETTLED),
+    "nuts": credo.NUTS(num_warmup=400, **SETTLED),
+}
+
+
+def draws(method, target, key=0):
+    start = lambda key: 2 * jax.random.normal(key, (2,)) + 0.5  # noqa: E731
+    return np.asarray(credo.sample(TARGETS[target], start, method, key).draws)
+
+
+def agree(sampled, expected):
+    values = quantities(sampled)
+    error = mcse_mean(values)  # a walk that goes nowhere has errors too large to say anything
+    return bool(np.all((np.abs(values.mean(axis=(0, 1)) - expected) < 4 * error) & (error < 0.3)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_moments(sampler, target):
+    assert agree(draws(SAMPLERS[sampler], target), by_quadrature(TARGETS[target]))
+
+
+def test_grid_of_the_normal():
+    covariance = np.linalg.inv(PRECISION)
+    expected = [1, 1, *(1 + np.diag(covariance)), 1 + covariance[0, 1]]
+    np.testing.assert_allclose(by_quadrature(normal), expected, rtol=1e-6)
+
+
+def planted(monkeypatch, module, name, replacement, method):
+    """The method with a broken part, as a class of its own: nothing compiled is reused."""
+    broken = dataclasses.dataclass(frozen=True)(type("Broken", (type(method),), {}))
+    monkeypatch.setattr(module, name, replacement)
+    return broken(**dataclasses.asdict(method))
+
+
+def test_a_maximum_for_a_minimum_is_caught(monkeypatch):
+    """Erratum of the source: a = max(ratio, 1) accepts everything."""
+    everything = lambda ratio: jnp.ones_like(ratio)  # noqa: E731
+    fixed = dataclasses.replace(SAMPLERS["metropolis"], num_warmup=0)
+    wrong = planted(monkeypatch, metropolis, "acceptance_probability", everything, fixed)
+    assert not agree(draws(wrong, "normal"), by_quadrature(normal))
+
+
+def test_a_forgotten_reverse_density_is_caught(monkeypatch):
+    fixed = dataclasses.replace(SAMPLERS["mala"], num_warmup=0, step_size=0.4)
+    assert agree(draws(fixed, "normal")[:, 50:], by_quadrature(normal))
+    symmetric = lambda old, new, size: new.log_joint - old.log_joint  # noqa: E731
+    wrong = planted(monkeypatch, mala, "log_acceptance", symmetric, fixed)
+    assert not agree(draws(wrong, "normal")[:, 50:], by_quadrature(normal))
+
+
+def test_a_stale_gradient_is_caught(monkeypatch):
+    exact = mala.log_acceptance
+    stale = lambda old, new, size: exact(old, new._replace(gradient=old.gradient), size)  # noqa: E731
+    fixed = dataclasses.replace(SAMPLERS["mala"], num_warmup=0, step_size=0.4)
+    wrong = planted(monkeypatch, mala, "log_acceptance", stale, fixed)
+    assert not agree(draws(wrong, "normal")[:, 50:], by_quadrature(normal))
+
+
+def test_mala_accepts_everything_as_its_step_vanishes():
+    """1 − a = O(η^{3/2}): slope 3/2 in log η."""
+    sizes = np.array([0.04, 0.01])
+    rejected = []
+    for size in sizes:
+        method = credo.MALA(num_warmup=0, num_samples=8000, thin=1, step_size=size)
+        drawn = credo.sample(logistic, jnp.array([1.0, -0.5]), method)
+        rejected.append(1 - drawn.record.history["acceptance"][:, 200:].mean())
+    slope = np.diff(np.log(rejected)) / np.diff(np.log(sizes))
+    assert 1.2 < slope < 1.8
+
+
+def test_scales_are_shared_and_fit_the_target():
+    """Dense scales are the Cholesky factor of the covariance: L Lᵀ ≈ Λ⁻¹."""
+    method = credo.HMC(num_warmup=1500, num_samples=4, trajectory=1.6, mass="dense")
+    seen = []
+
+    class Seeing(credo.HMC):
+        def meet(self, states):
+            met = super().meet(states)
+            seen.append([np.asarray(state.warmup.scales) for state in met])
+            return met
+
+    Seeing = dataclasses.dataclass(frozen=True)(Seeing)
+    credo.sample(normal, jnp.zeros(2), Seeing(**dataclasses.asdict(method)))
+    assert len(seen) == 4  # three updates, and the step size at the end
+    for scales in seen[-1]:
+        np.testing.assert_array_equal(scales, seen[-1][0])
+        np.testing.assert_allclose(scales @ scales.T, np.linalg.inv(PRECISION), atol=0.3)
+
+
+def test_chains_leave_the_warm_up_with_one_step_size():
+    history = credo.sample(normal, jnp.zeros(2), SAMPLERS["nuts"]).record.history
+    after = history["step_size"][:, 400:]
+    np.testing.assert_array_equal(after, np.broadcast_to(after[0, 0], after.shape))
+
+
+def test_what_sample_refuses():
+    with pytest.raises(credo.CredoError, match="no sampler of log densities"):
+        credo.sample(normal, jnp.zeros(2), credo.MAP())
+    with pytest.raises(credo.CredoError, match="one number"):
+        credo.sample(lambda w: w, jnp.zeros(2), credo.HMC())
+    with pytest.raises(credo.CredoError, match="where the chains start"):
+        credo.sample(jnp.log, 0.0, credo.HMC())
+    with pytest.raises(credo.CredoError, match="rows"):
+        credo.sample(normal, 0.0, credo.SGLD(), data=(np.zeros(3), np.zeros(4)))
+    drawn = credo.sample(normal, np.zeros(2), credo.HMC(num_samples=5, num_warmup=5))
+    with pytest.raises(credo.CredoError, match="bare log density"):
+        credo.save(drawn, "never-written")
+
+
+def test_a_diagnosis_and_arviz_agree():
+    arviz = pytest.importorskip("arviz")
+    drawn = credo.sample(lambda p: normal(p["w"]), {"w": np.zeros(2)}, SAMPLERS["nuts"])
+    diagnosis = credo.diagnose(drawn)
+    data = drawn.to_arviz()
+    for ours, theirs in (
+        (diagnosis.rhat, arviz.rhat(data)),
+        (diagnosis.ess_bulk, arviz.ess(data)),
+        (diagnosis.ess_tail, arviz.ess(data, method="tail")),
+        (diagnosis.mcse, arviz.mcse(data)),
+    ):
+        np.testing.assert_allclose(ours, theirs["w"].values, rtol=1e-6)
+    np.testing.assert_allclose(diagnosis.ebfmi, arviz.bfmi(data), rtol=1e-6)
+    assert diagnosis.divergences == 0 and "R̂" in str(diagnosis)
