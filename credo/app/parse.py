@@ -19,6 +19,7 @@ from credo.app.hyperparameters import flag, hyperparameters, summary
 from credo.app.methods import Methods
 from credo.app.predict import Predict
 from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
+from credo.app.theatre import Theatre
 from credo.errors import CredoError
 from credo.experiments.registry import experiment_named
 from credo.inference.registry import method_named
@@ -30,6 +31,7 @@ COMMANDS: dict[str, type] = {
     "evaluate": Evaluate,
     "methods": Methods,
     "reproduce": Reproduce,
+    "theatre": Theatre,
 }
 DESCRIPTION = (
     "Networks that know what they do not know. `credo COMMAND --help` lists the flags of a "

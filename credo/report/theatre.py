@@ -1,0 +1,315 @@
+"""The sampler theatre: one HTML file in which credo's own samplers move on densities of the plane.
+
+Nothing is sampled in the browser. Every path is what `credo.sample` drew, and every proposal shown
+is a point at which that very run evaluated the density, noted down by a spy inside it.
+"""
+
+import base64
+import functools
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from credo.errors import CredoError, DivergedError
+from credo.evaluation.diagnostics import ess_bulk
+from credo.files import atomic_path, check_writable
+from credo.inference import HMC, MALA, NUTS, SGHMC, SGLD, CredoWarning, Metropolis, sample
+from credo.inference.progress import Progress
+from credo.posterior import Samples
+from credo.report.landscapes import LANDSCAPES, Landscape, bar_masses, mass_above
+
+PLACEHOLDER = "__RECORDINGS__"
+DECIMALS = 3
+LEAPFROGS = 10
+LOOKS = 10  # points of a trajectory that the page shows
+FAR = 1e6  # beyond it a diverging chain is of no more interest
+ESS_EVERY = 20  # steps between two values of the effective sample size
+FEWEST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Player:
+    """A sampler with the step sizes it is recorded at, and what to look for."""
+
+    name: str
+    text: str
+    make: Callable[..., Any]
+    """The sampler's class, with all but its length and its step size decided."""
+    step_field: str
+    step_sizes: tuple[float, ...]
+    verdict: str | None = None
+    """What a step that changed the position is called; None where every step does."""
+    looks: int = 0
+    """How many points the page shows of those at which a step evaluated the density."""
+
+    def method(self, num_steps: int, step_size: float) -> Any:
+        once = {"num_samples": num_steps, "num_warmup": 0, "num_chains": 1, "thin": 1}
+        return self.make(**once, **{self.step_field: step_size})
+
+
+PLAYERS = (
+    Player(
+        "metropolis",
+        "Metropolis proposes a random step and takes it or stays: small steps crawl, large ones "
+        "are mostly refused, and in the neck of the funnel nearly all are.",
+        Metropolis, "step_size", (0.1, 0.5, 1.5, 5.0), "accepted", 1,
+    ),
+    Player(
+        "mala",
+        "MALA lets the gradient pull its proposals uphill before it tests them: it drifts to where "
+        "the mass is, and stalls where its step does not fit the slope.",
+        MALA, "step_size", (0.01, 0.05, 0.2, 0.6), "accepted", 1,
+    ),
+    Player(
+        "sgld",
+        "SGLD takes MALA’s steps without the test: it never waits, but with a large step it "
+        "overshoots, and its histogram comes out wider than the truth or runs away.",
+        SGLD, "learning_rate", (0.005, 0.03, 0.08, 0.18),
+    ),
+    Player(
+        "sghmc",
+        "SGHMC rolls with momentum and friction: smooth curves that go further than SGLD for the "
+        "same gradients, again with no test to catch a step that is too large.",
+        SGHMC, "learning_rate", (0.0005, 0.005, 0.03, 0.15),
+    ),
+    Player(
+        "hmc",
+        f"HMC gives the point a push and follows its flight for {LEAPFROGS} leapfrog steps: it "
+        "swings along the normal and goes round the ring, until a step too large loses the energy "
+        "and is refused.",
+        functools.partial(HMC, num_leapfrog=LEAPFROGS), "step_size", (0.03, 0.1, 0.3, 0.6),
+        "accepted", LOOKS,
+    ),
+    Player(
+        "nuts",
+        "NUTS flies in both directions until the flight turns back, then picks one of the points "
+        "it passed: even a small step goes far, it only pays more evaluations for it.",
+        functools.partial(NUTS, mass="unit", max_doublings=7), "step_size", (0.05, 0.15, 0.4, 0.8),
+        "moved", LOOKS,
+    ),
+)  # fmt: skip
+
+
+class Recording(NamedTuple):
+    """One run."""
+
+    path: np.ndarray
+    """(step, 2): where the chain was after each step."""
+    looked: np.ndarray | None
+    """(step, looks, 2): points at which the step evaluated the density, the last ones last."""
+    evaluations: np.ndarray
+    """(step,): how often each step evaluated the density, or its gradient."""
+    ending: str | None
+    """What credo said if it stopped the run."""
+
+
+def write_theatre(
+    path: str | os.PathLike,
+    num_steps: int = 400,
+    key: int = 0,
+    *,
+    players: Sequence[Player] = PLAYERS,
+    landscapes: Sequence[Landscape] = LANDSCAPES,
+    progress: bool | None = None,
+) -> None:
+    """Record every sampler on every density at every step size, and write the page.
+
+    Example:
+        >>> write_theatre("theatre.html")  # doctest: +SKIP
+    """
+    check_writable(path)
+    if num_steps < FEWEST_STEPS:
+        raise CredoError(f"num_steps is {num_steps}; it must be {FEWEST_STEPS} or more")
+    page = theatre_page(recordings(num_steps, key, players, landscapes, progress))
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, "utf-8")
+
+
+def theatre_page(recorded: dict[str, Any]) -> str:
+    """The page as text."""
+    template = Path(__file__).with_name("theatre.html").read_text("utf-8")
+    text = json.dumps(recorded, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return template.replace(PLACEHOLDER, text.replace("<", "\\u003c"))  # no text can end the script
+
+
+def recordings(
+    num_steps: int,
+    key: int = 0,
+    players: Sequence[Player] = PLAYERS,
+    landscapes: Sequence[Landscape] = LANDSCAPES,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """All that the page shows, as JSON-able data; runs are named `sampler/target/step size`."""
+    stage = Stage(landscapes)
+    num_runs = len(landscapes) * sum(len(player.step_sizes) for player in players)
+    runs = {}
+    with Progress(num_runs * num_steps, 0, "theatre", progress) as bar:
+        for name, recording in _perform(stage, players, num_steps, key):
+            runs[name] = as_json(recording)
+            bar.update(len(runs) * num_steps, {})
+    return {
+        "num_steps": num_steps,
+        "ess_every": ESS_EVERY,
+        "players": [_player_json(player) for player in players],
+        "landscapes": [_landscape_json(landscape) for landscape in landscapes],
+        "runs": runs,
+    }
+
+
+def _perform(
+    stage: "Stage", players: Sequence[Player], num_steps: int, key: int
+) -> Iterator[tuple[str, Recording]]:
+    for player in players:
+        for step_size in player.step_sizes:
+            for landscape in stage.landscapes:
+                name = f"{player.name}/{landscape.name}/{step_size:g}"
+                yield name, stage.record(player, landscape, step_size, num_steps, key)
+
+
+class Stage:
+    """Where the samplers are watched.
+
+    The densities are branches of one function, chosen by its datum: a sampler is then compiled once
+    per step size, not once more for each density.
+    """
+
+    def __init__(self, landscapes: Sequence[Landscape]) -> None:
+        self.landscapes = tuple(landscapes)
+        self.seen: list[np.ndarray] = []
+
+    def record(
+        self, player: Player, landscape: Landscape, step_size: float, num_steps: int, key: int
+    ) -> Recording:
+        """Run the sampler on the landscape, for `num_steps` or until it diverges."""
+        draw = functools.partial(self._sample, player, landscape, step_size, key)
+        ending = None
+        try:
+            drawn = draw(num_steps)
+        except DivergedError as error:
+            ending = str(error)
+            drawn = draw(diverged_at(error))  # the same bits, up to there
+        path = np.asarray(drawn.draws, float)[0]
+        kept = len(path) if ending is None else _num_near(path)
+        evaluations = self._evaluations(drawn, player)
+        looked = self._looked(evaluations, player.looks) if player.looks else None
+        return Recording(path[:kept], looked, evaluations[:kept], ending)
+
+    def _sample(
+        self, player: Player, landscape: Landscape, step_size: float, key: int, num_steps: int
+    ) -> Samples:
+        self.seen.clear()
+        density = self._watched if player.looks else self._density
+        number = jnp.array([self.landscapes.index(landscape)])
+        method = player.method(num_steps, step_size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CredoWarning)  # that they fail here is the point
+            drawn = sample(
+                density, jnp.array(landscape.start), method, key, data=number, progress=False
+            )
+        jax.effects_barrier()
+        return drawn
+
+    def _density(self, position: Array, number: Array) -> Array:
+        branches = [landscape.log_density for landscape in self.landscapes]
+        return jax.lax.switch(number[0], branches, position)
+
+    def _watched(self, position: Array, number: Array) -> Array:
+        jax.debug.callback(self._note, position, ordered=True)
+        return self._density(position, number)
+
+    def _note(self, position: Array) -> None:
+        self.seen.append(np.array(position))
+
+    def _evaluations(self, drawn: Samples, player: Player) -> np.ndarray:
+        num_steps = np.shape(drawn.draws)[1]
+        leapfrogs = drawn.record.history.get("num_leapfrog")
+        if leapfrogs is not None:
+            return np.asarray(leapfrogs[0], int)
+        return np.full(num_steps, drawn.record.options.get("num_leapfrog", 1))
+
+    def _looked(self, evaluations: np.ndarray, looks: int) -> np.ndarray:
+        # Before the first step, the start was evaluated too.
+        seen = np.array(self.seen[len(self.seen) - evaluations.sum() :])
+        each_step = np.split(seen, np.cumsum(evaluations)[:-1])
+        return np.stack([points[_evenly(len(points), looks)] for points in each_step])
+
+
+def diverged_at(error: DivergedError) -> int:
+    """The step that a divergence was noticed at: how many steps before it were finite."""
+    found = re.search(r"at step (\d+)", str(error))
+    assert found is not None, error
+    return int(found[1])
+
+
+def _num_near(path: np.ndarray) -> int:
+    near = (np.abs(path) < FAR).all(axis=1)
+    return len(path) if near.all() else int(np.argmin(near))
+
+
+def _evenly(count: int, wanted: int) -> np.ndarray:
+    """`wanted` indices from 1/wanted of the way to the last of `count`, repeated if too few."""
+    return np.ceil(np.arange(1, wanted + 1) * count / wanted).astype(int) - 1
+
+
+def as_json(recording: Recording) -> dict[str, Any]:
+    """A run as the page reads it."""
+    evaluations = recording.evaluations.tolist()
+    found: dict[str, Any] = {
+        "path": recording.path.round(DECIMALS).ravel().tolist(),
+        "effective": effective_draws(recording.path),
+        "evaluations": evaluations[0] if len(set(evaluations)) == 1 else evaluations,
+    }
+    if recording.looked is not None:
+        found["looked"] = packed(recording.looked)
+    if recording.ending is not None:
+        found["ending"] = recording.ending
+    return found
+
+
+def effective_draws(path: np.ndarray) -> list[int]:
+    """Bulk effective sample size after every `ESS_EVERY` steps, of the worse coordinate."""
+    ends = range(ESS_EVERY, len(path) + 1, ESS_EVERY)
+    return [round(float(ess_bulk(path[None, :end]).min())) for end in ends]
+
+
+def packed(points: np.ndarray) -> str:
+    """Thousandths as little-endian 16-bit integers in base64: a quarter of their size as text."""
+    unit = 10**DECIMALS
+    limit = np.iinfo(np.int16).max / unit  # far outside every picture
+    near = np.nan_to_num(points.astype(float), nan=limit).clip(-limit, limit)
+    return base64.b64encode((near * unit).round().astype("<i2").tobytes()).decode()
+
+
+def _player_json(player: Player) -> dict[str, Any]:
+    return {
+        "name": player.name,
+        "text": player.text,
+        "step_field": player.step_field,
+        "step_sizes": [f"{size:g}" for size in player.step_sizes],
+        "verdict": player.verdict,
+        "looks": player.looks,
+    }
+
+
+def _landscape_json(landscape: Landscape) -> dict[str, Any]:
+    mass = mass_above(landscape)
+    return {
+        "name": landscape.name,
+        "text": landscape.text,
+        "start": landscape.start,
+        "center": landscape.center,
+        "reach": landscape.reach,
+        "grid": len(mass),
+        "mass_above": (1000 * mass).round().astype(int).ravel().tolist(),
+        "marginals": [bar_masses(landscape, c).round(5).tolist() for c in (0, 1)],
+    }
