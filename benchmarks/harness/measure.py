@@ -32,13 +32,14 @@ class Worker:
         self.seconds: list[float] = []
         self.result: float | None = None
 
-    def repeat(self) -> None:
+    def repeat(self, per_result: bool) -> None:
         """Ask for one repetition and wait for it."""
         if not self.error:
             print("again", file=self.process.stdin, flush=True)
             answer = self._read()
-            self.seconds.append(answer["seconds"])
             self.result = answer.get("result")
+            achieved = self.result if per_result and self.result else 1.0
+            self.seconds.append(answer["seconds"] / achieved)
 
     def _read(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
@@ -63,7 +64,7 @@ def measure(row_name: str, repetitions: int, say: Callable[[str], None]) -> dict
         for repetition in range(repetitions):
             say(f"{row_name}: repetition {repetition + 1} of {repetitions}")
             for worker in workers.values():
-                worker.repeat()
+                worker.repeat(chosen.per_result)
     finally:
         for worker in workers.values():
             worker.close()

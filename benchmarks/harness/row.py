@@ -12,7 +12,7 @@ Side = Callable[[], Callable[[], Any]]
 """Imports its library, prepares, and returns a function that does one repetition.
 
 The repetition ends when its results exist (no work left on the device), and returns a number that
-all sides must agree on, or None.
+all sides must agree on, or None; or a function that works this number out after the clock stopped.
 """
 
 
@@ -29,6 +29,8 @@ class Row:
     """What is shown: `…/s` is a rate; otherwise seconds, or milliseconds, per unit of work."""
     targets: dict[str, float] = field(default_factory=dict)
     """By peer: the least ratio of speeds, or with `ratio="time"` the largest ratio of times."""
+    per_result: bool = False
+    """The repetition returns how much it achieved (effective draws): times are divided by that."""
     ratio: str = "speed"
     """speed: peer's time / first side's time. time: first side's time / peer's time."""
     flops: float = 0

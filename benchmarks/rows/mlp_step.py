@@ -7,13 +7,13 @@ from rows._images import LEARNING_RATE, WEIGHTS, WIDTHS, images, torch_mlp, torc
 ROWS, BATCH, STEPS = 10_000, 128, 1_000
 
 
-def credo():
+def credo(steps=STEPS):
     import credo
 
     data = images(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
     method = credo.MAP(
-        learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"
+        learning_rate=LEARNING_RATE, num_steps=steps, batch_size=BATCH, schedule="constant"
     )
 
     def repetition():

@@ -56,7 +56,7 @@ def test_evaluation_says_each_number_with_its_error(command, fitted, tmp_path):
     result = command(*arguments)
     assert result.code == 0 and result.err == ""
     assert [line.split("  ")[0] for line in result.out.splitlines()] == [
-        *("accuracy", "nll", "brier", "ece", "adaptive ece"),
+        *("accuracy", "nll", "brier", "ece", "adaptive ece", "entropy", "mutual information"),
         *("ood auroc", "ood aupr", "ood fpr95", "ood auroc mi"),
     ]
     scores = json.loads(command(*arguments, "--json").out)
