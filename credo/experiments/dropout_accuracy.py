@@ -118,4 +118,7 @@ def mean_network(posterior: Posterior) -> Samples:
     """The network of mean weights or mean units: the naive prediction."""
     if isinstance(posterior, NoisyNetwork):
         return posterior.weight_scaled()
-    return posterior.mean_network() if isinstance(posterior, NormalWeights) else posterior
+    if isinstance(posterior, NormalWeights):
+        return posterior.mean_network()
+    assert isinstance(posterior, Samples)
+    return posterior

@@ -23,7 +23,7 @@ FORGET, UPDATES = 0.1, (0.3, 0.5, 0.8)  # shares of the warm-up
 class StepSize(NamedTuple):
     """Nesterov's averaging of log ε (Hoffman & Gelman 2014, eq. 6)."""
 
-    count: Array
+    num_updates: Array
     log_step: Array
     log_average: Array
     shortfall: Array
@@ -33,7 +33,7 @@ class StepSize(NamedTuple):
 class Moments(NamedTuple):
     """Running mean and sum of squared deviations (or of their outer products) of the positions."""
 
-    count: Array
+    num_draws: Array
     mean: Array
     scatter: Array
 
@@ -41,7 +41,7 @@ class Moments(NamedTuple):
 class Warmup(NamedTuple):
     """What a chain has learnt so far. θ = scales · z makes z roughly isotropic; None is θ = z."""
 
-    index: Array
+    num_steps: Array
     step_size: StepSize
     moments: Moments | None
     scales: Any
@@ -55,7 +55,7 @@ def start_step_size(size: Array | float) -> StepSize:
 
 def next_step_size(state: StepSize, acceptance: Array, target: float) -> StepSize:
     """One update with the constants of Hoffman & Gelman: γ = 0.05, t₀ = 10, κ = 0.75."""
-    count = state.count + 1
+    count = state.num_updates + 1
     rate = 1.0 / (count + 10.0)
     shortfall = (1 - rate) * state.shortfall + rate * (target - acceptance)
     log_step = state.log_center - jnp.sqrt(count) / 0.05 * shortfall
@@ -75,7 +75,7 @@ def start(params: Params, step_size: float, mass: Mass) -> Warmup:
 
 def current_step_size(state: Warmup, num_warmup: int) -> Array:
     """The trial size during the warm-up, its average afterwards."""
-    adapting = state.index < num_warmup
+    adapting = state.num_steps < num_warmup
     size = state.step_size
     return jnp.exp(jnp.where(adapting, size.log_step, size.log_average))
 
@@ -89,13 +89,13 @@ def advance(
     if moments is not None:
         flat, _ = ravel_pytree(params)
         forgotten = jax.tree.map(jnp.zeros_like, moments)
-        forget = state.index == int(FORGET * num_warmup)
+        forget = state.num_steps == int(FORGET * num_warmup)
         moments = jax.tree.map(lambda a, b: jnp.where(forget, a, b), forgotten, moments)
         moments = _add(moments, flat)
-    learnt = Warmup(state.index + 1, size, moments, state.scales)
-    adapting = state.index < num_warmup
+    learnt = Warmup(state.num_steps + 1, size, moments, state.scales)
+    adapting = state.num_steps < num_warmup
     chosen = jax.tree.map(lambda new, old: jnp.where(adapting, new, old), learnt, state)
-    return chosen._replace(index=state.index + 1)
+    return chosen._replace(num_steps=state.num_steps + 1)
 
 
 def meetings(num_warmup: int, mass: Mass) -> tuple[int, ...]:
@@ -109,21 +109,21 @@ def meetings(num_warmup: int, mass: Mass) -> tuple[int, ...]:
 def meet(states: list[Warmup], num_warmup: int) -> list[Warmup]:
     """One step size for all chains; before the end of the warm-up new scales as well."""
     log_step = jnp.mean(jnp.stack([state.step_size.log_average for state in states]))
-    if states[0].moments is None or states[0].index >= num_warmup:
+    if states[0].moments is None or states[0].num_steps >= num_warmup:
         shared = [s.step_size._replace(log_average=log_step) for s in states]
         return [s._replace(step_size=size) for s, size in zip(states, shared, strict=True)]
     scales = _new_scales(states)
     size = start_step_size(jnp.exp(log_step))
     empty = [jax.tree.map(jnp.zeros_like, state.moments) for state in states]
     return [
-        Warmup(s.index, size, moments, scales) for s, moments in zip(states, empty, strict=True)
+        Warmup(s.num_steps, size, moments, scales) for s, moments in zip(states, empty, strict=True)
     ]
 
 
 @jax.jit
 def _new_scales(states: list[Warmup]) -> Any:
     moments = [state.moments for state in states]
-    count = sum(m.count - 1 for m in moments if m is not None)
+    count = sum(m.num_draws - 1 for m in moments if m is not None)
     scatter = sum(m.scatter for m in moments if m is not None) / jnp.maximum(count, 1)
     if scatter.ndim == 1:
         # A little of the mean variance, for a direction that happened not to move.
@@ -167,7 +167,7 @@ def _no_moments(size: int, mass: Mass, dtype: Any) -> Moments:
 
 def _add(moments: Moments, value: Array) -> Moments:
     """Welford's update."""
-    count = moments.count + 1
+    count = moments.num_draws + 1
     before = value - moments.mean
     mean = moments.mean + before / count
     after = value - mean

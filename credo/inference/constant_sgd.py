@@ -42,7 +42,7 @@ class ConstantSGDState(NamedTuple):
     velocity: Params
     covariance: Array
     """tr C / D, the diagonal of C, or C, by preconditioner."""
-    index: Array
+    num_steps: Array
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class ConstantSGD:
         self, key: Array, target: Target, state: ConstantSGDState, batch: Batch
     ) -> tuple[ConstantSGDState, Info]:
         loss, gradient = jax.value_and_grad(mean_loss(target, batch))(state.params)
-        warming = state.index < self.num_warmup
+        warming = state.num_steps < self.num_warmup
         covariance = jax.lax.cond(
-            warming & (state.index >= self.num_warmup // 2),
+            warming & (state.num_steps >= self.num_warmup // 2),
             lambda: self._observe(target, state, batch, gradient),
             lambda: state.covariance,
         )
@@ -117,7 +117,7 @@ class ConstantSGD:
         velocity = jax.tree.map(lambda v, m: self.momentum * v - m, state.velocity, move)
         params = jax.tree.map(jnp.add, state.params, velocity)
         info = {"loss": loss, "step_size": rate}
-        return ConstantSGDState(params, velocity, covariance, state.index + 1), info
+        return ConstantSGDState(params, velocity, covariance, state.num_steps + 1), info
 
     def keep(self, state: ConstantSGDState) -> Params:
         return state.params
@@ -152,7 +152,7 @@ class ConstantSGD:
         difference = single - ravel_pytree(gradient)[0]
         size = self.plan(target.num_data).batch_size or target.num_data
         square = self._square(difference) * size / (size - 1)
-        weight = 1.0 / (state.index - self.num_warmup // 2 + 1)
+        weight = 1.0 / (state.num_steps - self.num_warmup // 2 + 1)
         return (1 - weight) * state.covariance + weight * square
 
     def _square(self, difference: Array) -> Array:

@@ -73,11 +73,11 @@ def fit(
         >>> model = credo.Model(credo.networks.MLP(hidden=(32,)), credo.Categorical(10))
         >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=100))
     """
-    method = as_method(method)
+    chosen: Method = as_method(method)
     batch = check_data(model, data)
     target = Target(model, len(batch.x), batch.x.shape[1:], temperature)
     posterior = infer(
-        target, batch, method, key, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
+        target, batch, chosen, key, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
         keep_checkpoint=keep_checkpoint, progress=progress,
     )  # fmt: skip
     record = dataclasses.replace(
@@ -106,7 +106,7 @@ def infer(
     given = starts or [None] * plan.num_chains
     pairs = zip(keys, given, strict=True)
     chains = [_start(method, target, plan, chain_key, data, start) for chain_key, start in pairs]
-    settings = (method, target, plan, jax.tree.map(jnp.shape, chains))
+    settings: tuple = (method, target, plan, jax.tree.map(jnp.shape, chains))
     if checkpoint is not None:  # two functions of the user may have one name: tell them by content
         density = jax.make_jaxpr(lambda p, d: target.log_joint(p, d))
         shapes = jax.eval_shape(lambda: _initial(target, keys[0], given[0]))
@@ -231,7 +231,7 @@ def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chai
             elapsed = time.perf_counter() - began
             _check_finite(method, chains, step, stop)
             if stop in plan.meetings:
-                met = method.meet([chain.state for chain in chains])  # type: ignore[attr-defined]
+                met = method.meet([chain.state for chain in chains])
                 # Chains may now share arrays, but each gives its own away when it advances.
                 owned = [jax.tree.map(jnp.copy, state) for state in met]
                 chains = [c._replace(state=state) for c, state in zip(chains, owned, strict=True)]

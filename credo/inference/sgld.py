@@ -36,7 +36,7 @@ class SGLDState(NamedTuple):
 
     params: Params
     square: Any
-    index: Array
+    num_steps: Array
 
 
 class Weighted(NamedTuple):
@@ -112,7 +112,7 @@ class SGLD:
         self, key: Array, target: Target, state: SGLDState, batch: Batch
     ) -> tuple[SGLDState, Info]:
         noise_key, probe_key = jax.random.split(key)
-        rate, exploring = self._rate(target.num_data, state.index)
+        rate, exploring = self._rate(target.num_data, state.num_steps)
         heat = jnp.where(exploring, 0.0, self.noise * jnp.sqrt(2 * rate / target.num_data))
         loss = mean_loss(target, batch)
         value, gradient = jax.value_and_grad(loss)(state.params)
@@ -121,7 +121,7 @@ class SGLD:
             params = jax.tree.map(
                 lambda p, g, xi: p - rate * g + heat * xi, state.params, gradient, noise
             )
-            return SGLDState(params, None, state.index + 1), {"loss": value, "step_size": rate}
+            return SGLDState(params, None, state.num_steps + 1), {"loss": value, "step_size": rate}
         square = jax.tree.map(
             lambda v, g: self.decay * v + (1 - self.decay) * g**2, state.square, gradient
         )
@@ -135,11 +135,11 @@ class SGLD:
             lambda p, d, g, xi: p - rate * d + heat * jnp.sqrt(g) * xi,
             state.params, drift, scale, noise,
         )  # fmt: skip
-        return SGLDState(params, square, state.index + 1), {"loss": value, "step_size": rate}
+        return SGLDState(params, square, state.num_steps + 1), {"loss": value, "step_size": rate}
 
     def keep(self, state: SGLDState) -> Weighted:
-        # The index is already that of the next step; num_data plays no part in the schedules.
-        rate, exploring = self._rate(1, state.index - 1)
+        # The count is already that of the next step; num_data plays no part in the schedules.
+        rate, exploring = self._rate(1, state.num_steps - 1)
         return Weighted(state.params, jnp.where(exploring, 0.0, rate))
 
     def posterior(self, target: Target, states: list[SGLDState], kept: Weighted) -> Samples:

@@ -65,7 +65,7 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
     if isinstance(posterior, Samples):
         arrays |= files.flatten({"draws": posterior.draws})
         if posterior.weights is not None:
-            arrays["weights"] = posterior.weights
+            arrays["weights"] = np.asarray(posterior.weights)
     elif isinstance(posterior, DenseNormal):
         arrays |= files.flatten({"mean": posterior.mean, "factor": posterior.factor})
     elif isinstance(posterior, NormalWeights):

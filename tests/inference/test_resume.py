@@ -64,7 +64,9 @@ def assert_same(posterior, expected):
         np.testing.assert_array_equal(a, b, strict=True)
 
 
-@pytest.mark.parametrize("saves", [1, 2, 3])  # in the warm-up, where the chains meet at its end, after
+@pytest.mark.parametrize(
+    "saves", [1, 2, 3]
+)  # in the warm-up, where the chains meet at its end, after
 def test_resumed_is_uninterrupted(saves, uninterrupted, tmp_path, monkeypatch):
     path = tmp_path / "run"
     assert stopped_after(saves, path, monkeypatch) == {1: 1, 2: 8, 3: 9}[saves]
