@@ -57,7 +57,7 @@ ROW = Row(
     targets={"BlackJAX, NUTS": 2.5, "NumPyro, NUTS": 2.5},
     note=(
         "200 steps of warm-up and 200 draws for all, the warm-up counted; the smallest "
-        "effective sample size, bulk or tail, of the outputs at 20 inputs. credo: HMC with 100 leapfrog "
-        "steps and scales that the chains learn together."
+        "effective sample size, bulk or tail, of the outputs at 20 inputs. credo: HMC with "
+        "100 leapfrog steps and scales that the chains learn together."
     ),
 )

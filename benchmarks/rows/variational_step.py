@@ -1,5 +1,7 @@
 """A step of Bayes by backprop on 784-500-500-10, against a MAP step and against PyTorch."""
 
+from itertools import pairwise
+
 from harness.row import Row
 
 from rows import mlp_step
@@ -32,7 +34,7 @@ def bayesian_torch():
 
     layers = [
         LinearReparameterization(*pair, prior_variance=1.0, posterior_rho_init=-3.0)
-        for pair in zip(WIDTHS, WIDTHS[1:])
+        for pair in pairwise(WIDTHS)
     ]
     network = torch.nn.ModuleList(layers)
     x, y = (torch.from_numpy(part) for part in images(ROWS))
@@ -52,7 +54,7 @@ def blitz():
     from blitz.modules import BayesianLinear
     from torch.nn import functional
 
-    network = torch.nn.ModuleList([BayesianLinear(*pair) for pair in zip(WIDTHS, WIDTHS[1:])])
+    network = torch.nn.ModuleList([BayesianLinear(*pair) for pair in pairwise(WIDTHS)])
     x, y = (torch.from_numpy(part) for part in images(ROWS))
 
     def loss(rows):

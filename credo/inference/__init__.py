@@ -1,11 +1,11 @@
 """Inference: one method, one file; one engine runs them all."""
 
+from credo.errors import CredoWarning
 from credo.inference.bayes_by_backprop import BayesByBackprop
 from credo.inference.concrete_dropout import ConcreteDropout
 from credo.inference.constant_sgd import ConstantSGD
 from credo.inference.convergence import diagnose
 from credo.inference.dropout import Dropout
-from credo.errors import CredoWarning
 from credo.inference.engine import fit
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout

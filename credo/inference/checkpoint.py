@@ -51,8 +51,8 @@ class Checkpoint:
             ) from error
         if metadata.get("fingerprint") != self.fingerprint:
             raise CredoError(
-                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, settings, data "
-                "or seed differ); delete it to start afresh, or name another file"
+                f"the checkpoint {os.fspath(self.path)} belongs to another run (its method, "
+                "settings, data or seed differ); delete it to start afresh, or name another file"
             )
         return jax.tree.map(jnp.asarray, files.unflatten(chains, arrays)), metadata["step"]
 
