@@ -22,6 +22,7 @@ from credo.inference import (
     VariationalDropout,
     diagnose,
     fit,
+    fit_predict,
     sample,
 )
 from credo.model import (
@@ -76,6 +77,7 @@ __all__ = [
     "diagnose",
     "evaluate",
     "fit",
+    "fit_predict",
     "load",
     "networks",
     "predict",

@@ -201,6 +201,15 @@ def predict(
     return NormalPredictive(*_by_batches(moments, x, row_axes=(1, 1)))
 
 
+def summarize(posterior: Posterior, x: Array) -> Predictive:
+    """The predictive of all stored draws at all rows at once."""
+    draws = _sample(posterior, as_key(0), posterior.num_draws or 1)
+    if isinstance(posterior.model.likelihood, Categorical | Bernoulli):
+        parts = _class_summary(posterior, draws, x, False)
+        return CategoricalPredictive(*map(np.asarray, parts))
+    return NormalPredictive(*map(np.asarray, _normal_summary(posterior, draws, x)))
+
+
 def _by_batches(summary: Callable, x: np.ndarray | Array, row_axes: tuple) -> list[np.ndarray]:
     """What `summary` gives for batches of rows, joined along its row axes, without the padding.
 

@@ -19,6 +19,7 @@ from credo.inference.registry import METHODS, method_named, name_of
 from credo.inference.sampling import sample
 from credo.inference.sghmc import SGHMC
 from credo.inference.sgld import SGLD
+from credo.inference.streaming import fit_predict
 from credo.inference.variational_dropout import VariationalDropout
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "VariationalDropout",
     "diagnose",
     "fit",
+    "fit_predict",
     "method_named",
     "name_of",
     "sample",

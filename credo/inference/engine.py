@@ -109,7 +109,7 @@ def infer(
     settings: tuple = (method, target, plan, jax.tree.map(jnp.shape, chains))
     if checkpoint is not None:  # two functions of the user may have one name: tell them by content
         density = jax.make_jaxpr(lambda p, d: target.log_joint(p, d))
-        shapes = jax.eval_shape(lambda: _initial(target, keys[0], given[0]))
+        shapes = jax.eval_shape(lambda: initial(target, keys[0], given[0]))
         settings = (*settings, str(density(shapes, data)))
     store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, data)
     chains = _run(method, target, plan, keys, data, chains, store, progress)
@@ -151,7 +151,7 @@ def check_data(model: Model, data: Any) -> Batch:
 def _start(
     method: Method, target: Target, plan: Plan, key: Array, data: Batch, start: Any = None
 ) -> Chain:
-    params = _initial(target, key, start)
+    params = initial(target, key, start)
     state_key = jax.random.split(jax.random.fold_in(key, 0))[1]
     state = method.init(state_key, target, params, _batch(target, plan, key, data, 0))
     # A weakly typed leaf would turn strong after the first step, and compile everything twice.
@@ -164,7 +164,8 @@ def _start(
     )
 
 
-def _initial(target: Target, key: Array, start: Any) -> Any:
+@functools.partial(jax.jit, static_argnames="target")
+def initial(target: Target, key: Array, start: Any = None) -> Any:
     """Where a chain starts: as given, or at the network's initialisation."""
     if start is not None:
         return start

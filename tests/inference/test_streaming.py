@@ -1,0 +1,42 @@
+"""Predictions without stored weights are those with them."""
+
+import numpy as np
+import pytest
+
+import credo
+
+pytestmark = pytest.mark.filterwarnings("ignore::credo.CredoWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3)).astype(np.float32)
+LABELS = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
+SHORT = {"num_samples": 6, "num_warmup": 10, "num_chains": 2, "thin": 2}
+SAMPLERS = {
+    "hmc": credo.HMC(num_leapfrog=3, mass="diagonal", **SHORT),
+    "sgld": credo.SGLD(batch_size=16, **SHORT),
+    "sgld, weighted": credo.SGLD(batch_size=16, schedule="polynomial", delay=5, **SHORT),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_same_as_fit_and_predict(name):
+    model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
+    streamed = credo.fit_predict(model, (X, LABELS), X[:7], SAMPLERS[name], key=3)
+    posterior = credo.fit(model, (X, LABELS), SAMPLERS[name], key=3)
+    expected = credo.predict(posterior, X[:7], num_draws=12)
+    np.testing.assert_allclose(streamed.probs, expected.probs, rtol=2e-4)
+    np.testing.assert_allclose(streamed.expected_entropy, expected.expected_entropy, rtol=2e-4)
+
+
+def test_a_regression_with_learnt_noise():
+    model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.NormalLearntScale())
+    streamed = credo.fit_predict(model, (X, X[:, 0]), X[:7], "sghmc")
+    expected = credo.predict(credo.fit(model, (X, X[:, 0]), "sghmc"), X[:7], num_draws=400)
+    np.testing.assert_allclose(streamed.mean, expected.mean, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(streamed.std, expected.std, rtol=1e-3)
+
+
+def test_methods_that_keep_nothing_are_refused():
+    model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
+    with pytest.raises(credo.CredoError, match="keeps no draws"):
+        credo.fit_predict(model, (X, LABELS), X, credo.MAP())
