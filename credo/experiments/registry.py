@@ -19,6 +19,8 @@ EXPERIMENTS: dict[str, str] = {
     "bayesian-convnet": "bayesian_convnet.BayesianConvnet",
     "uci-dropout": "uci_dropout.UciDropout",
     "lenet-anchors": "lenet_anchors.LeNetAnchors",
+    "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",
+    "bnn-posteriors": "bnn_posteriors.BnnPosteriors",
 }
 
 

@@ -21,6 +21,7 @@ from credo.inference.sgld import Weighted
 from credo.keys import as_key
 from credo.model import Batch, Model, Target
 from credo.networks import Noise, Params, no_noise
+from credo.networks.network import default_fan_in
 from credo.posterior import Samples
 from credo.predictive import Predictive, check_inputs, summarize
 
@@ -48,6 +49,9 @@ class Stored:
 
     def apply(self, params: Params, x: Array, noise: Noise = no_noise) -> Array:
         return params
+
+    def fan_in(self, shape: tuple[int, ...]) -> int:
+        return default_fan_in(shape)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,13 @@ TINY = {
         "sets": ("mnist",), "num_images": 200, "num_steps": 2, "variational_steps": 2,
         "num_draws": 2,
     },
+    "sgd-to-mcmc": {"num_samples": 100},
+    "bnn-posteriors": {
+        "num_images": 20, "num_test": 30, "hidden": 3, "num_samples": 5, "num_leapfrog": 2,
+        "ensemble_size": 2, "num_steps": 5, "temperatures": (0.1, 1.0),
+    },
 }  # fmt: skip
-WITHOUT_DATA = ("weight-decay", "dropout-functions")
+WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
