@@ -12,7 +12,7 @@ import numpy as np
 
 from credo.errors import CredoWarning
 from credo.experiments.page import Page, Pattern, new_figure
-from credo.inference import HMC, MALA, MAP, SGLD, Exact, fit
+from credo.inference import HMC, MALA, MAP, SGLD, Exact, Method, fit
 from credo.inference.hmc import Phase, hamiltonian, leapfrog
 from credo.inference.sampling import sample
 from credo.model import Bernoulli, Model, Normal, NormalPrior
@@ -130,7 +130,7 @@ class SgdToMcmc:
         ], {"Probability of one class; lines at 0.1, 0.5 and 0.9": figure}
 
     def _paths(self) -> Any:
-        methods = {
+        methods: dict[str, Method] = {
             "SGD": SGLD(learning_rate=0.02, noise=0.0, **self._walk(200)),
             "SGLD": SGLD(learning_rate=0.02, **self._walk(200)),
             "HMC": HMC(num_leapfrog=6, step_size=0.15, **self._walk(200)),
