@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.keys import bulk_normal
+
 
 def normal_like(key: Array, params: Any) -> Any:
     """Standard normal numbers shaped like `params`."""
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(key, len(leaves))
-    drawn = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
+    drawn = [bulk_normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(structure, drawn)
 
 

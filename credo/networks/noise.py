@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.keys import bulk_bits, bulk_normal, bulk_uniform
+
 
 def bernoulli(key: Array, rate: Array | float, shape: tuple[int, ...]) -> Array:
     """Inverted dropout: z / (1 − p) with z ~ Bernoulli(1 − p), p the *drop* probability."""
-    # 16 random bits resolve the rate to 1/65536 at half the generator's cost of 32.
-    keep = jax.random.bits(key, shape, jnp.uint16) >= jnp.round(rate * 65536).astype(jnp.uint32)
+    # 16 of the random bits resolve the rate to 1/65536, which compares exactly in 32.
+    keep = (bulk_bits(key, shape) >> 16) >= jnp.round(rate * 65536).astype(jnp.uint32)
     return keep / (1.0 - jnp.asarray(rate, float))
 
 
@@ -20,7 +22,7 @@ def gaussian(key: Array, alpha: Array | float, shape: tuple[int, ...]) -> Array:
     """N(1, α): the first two moments of `bernoulli` at α = p / (1 − p)."""
     scale = jnp.sqrt(alpha)
     # A stored rate's own precision, so that the draws do not depend on that of the inputs.
-    return 1.0 + scale * jax.random.normal(key, shape, scale.dtype)
+    return 1.0 + scale * bulk_normal(key, shape, scale.dtype)
 
 
 def concrete(key: Array, logit: Array, temperature: float, shape: tuple[int, ...]) -> Array:
@@ -29,8 +31,7 @@ def concrete(key: Array, logit: Array, temperature: float, shape: tuple[int, ...
     z̃ = 1 − sigmoid((logit p + logit u) / t) with u ~ U(0, 1), returned divided by 1 − p. For every
     t, P(z̃ > ½) = 1 − p exactly; as t → 0, z̃ becomes Bernoulli(1 − p).
     """
-    smallest = jnp.finfo(jnp.result_type(float)).tiny
-    uniform = jax.random.uniform(key, shape, float, minval=smallest)
+    uniform = bulk_uniform(key, shape)
     logistic = jnp.log(uniform) - jnp.log1p(-uniform)
     return jax.nn.sigmoid(-(logit + logistic) / temperature) / jax.nn.sigmoid(-logit)
 

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from credo.keys import bulk_normal
+
 
 class NormalWeight(NamedTuple):
     """A weight array distributed as N(mean, std²), with the key its noise comes from."""
@@ -95,7 +97,15 @@ def _affine(product, x: Array, weight: Weight, bias: Weight) -> Array:
         return mean
     # The gradient of a square root is infinite at 0, where a row of x is all zeros.
     deviation = jnp.sqrt(variance + jnp.finfo(mean.dtype).tiny)
-    return mean + deviation * jax.random.normal(key, mean.shape, mean.dtype)
+    return mean + deviation * _normal_like(key, mean)
+
+
+def _normal_like(key: Array, units: Array) -> Array:
+    if units.ndim == 2:
+        return bulk_normal(key, units.shape, units.dtype)
+    # As convolutions lay out their units, so that nothing is transposed.
+    rows, height, width, channels = units.shape
+    return _rows_last(bulk_normal(key, (channels, height, width, rows), units.dtype))
 
 
 def _moments(weight: Weight) -> tuple[Any, Any]:
@@ -106,7 +116,7 @@ def _moments(weight: Weight) -> tuple[Any, Any]:
 
 def _flipout(product, x: Array, weight: FlipoutWeight, bias: Weight) -> Array:
     noise_key, in_key, out_key = jax.random.split(weight.key, 3)
-    perturbation = weight.std * jax.random.normal(noise_key, weight.mean.shape, weight.mean.dtype)
+    perturbation = weight.std * bulk_normal(noise_key, weight.mean.shape, weight.mean.dtype)
     # Signs are shared by the positions of an image, so that they commute with the convolution.
     shape = (x.shape[0], *(1,) * (x.ndim - 2))
     signs_in = jax.random.rademacher(in_key, (*shape, x.shape[-1]), x.dtype)

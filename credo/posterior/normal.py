@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
 from credo.posterior.record import Record, in_short
@@ -66,7 +67,7 @@ def sample_weights(key: Array, mean: Params, std: Params) -> Params:
     """mean + std ∘ ε with ε ~ N(0, 1)."""
     means, structure = jax.tree.flatten(mean)
     keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(means))))
-    draw = lambda k, m, s: m + s * jax.random.normal(k, m.shape, m.dtype)  # noqa: E731
+    draw = lambda k, m, s: m + s * bulk_normal(k, m.shape, m.dtype)  # noqa: E731
     return jax.tree.map(draw, keys, mean, std)
 
 
