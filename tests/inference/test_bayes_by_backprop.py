@@ -29,10 +29,10 @@ def test_kl_to_a_normal_prior():
     mean, std, prior = RNG.normal(size=5), RNG.uniform(0.1, 2, size=5), 0.7
     weights = mean + std * RNG.normal(size=(NUM, 5))
     log_ratio = stats.norm(mean, std).logpdf(weights) - stats.norm(0, prior).logpdf(weights)
-    kl = float(normal_kl({"w": jnp.asarray(mean)}, {"w": jnp.asarray(std)}, {"w": prior}))
+    kl = float(normal_kl({"w": jnp.asarray(mean)}, {"w": jnp.log(std)}, {"w": prior}))
     assert agree(log_ratio.sum(axis=1), kl)
     assert not agree(log_ratio.sum(axis=1), kl + 0.5 * 5)  # planted: without the −½ of each weight
-    same = normal_kl({"w": jnp.zeros(5)}, {"w": jnp.full(5, prior)}, {"w": prior})
+    same = normal_kl({"w": jnp.zeros(5)}, {"w": jnp.full(5, np.log(prior))}, {"w": prior})
     assert abs(float(same)) < 1e-12
 
 
@@ -99,9 +99,9 @@ BATCH = Batch(jnp.asarray(X), jnp.asarray(Y[:, None]))
 def gradients(mean, std, rows=NUM_DATA, num_data=NUM_DATA, temperature=1.0, num=4000, **options):
     """N × the gradient of the loss by the means and raw stds of the weights, for many keys."""
     run = gradient_function(rows, num_data, temperature, **options)
-    learnt = MeanField(tree(mean), tree(np.log(np.expm1(std))))
+    learnt = MeanField(tree(mean), tree(np.log(std)))
     both = run(learnt, jax.random.split(KEYS, num))
-    return np.concatenate([vector(both.mean), vector(both.raw_std)], axis=1)
+    return np.concatenate([vector(both.mean), vector(both.log_std)], axis=1)
 
 
 @functools.cache
