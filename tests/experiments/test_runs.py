@@ -8,7 +8,14 @@ import pytest
 
 from credo.data import load
 from credo.data.dataset import Dataset, Split
-from credo.experiments import bayesian_convnet, lenet_anchors, mnist, weight_decay
+from credo.experiments import (
+    bayesian_convnet,
+    bnn_posteriors,
+    lenet_anchors,
+    mnist,
+    sparse_dropout,
+    weight_decay,
+)
 from credo.experiments.registry import EXPERIMENTS, experiment_named
 from credo.networks import MLP
 
@@ -28,10 +35,11 @@ TINY = {
         "sets": ("mnist",), "num_images": 200, "num_steps": 2, "variational_steps": 2,
         "num_draws": 2,
     },
+    "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
     "bnn-posteriors": {
         "num_images": 20, "num_test": 30, "hidden": 3, "num_samples": 5, "num_leapfrog": 2,
-        "ensemble_size": 2, "num_steps": 5, "temperatures": (0.1, 1.0),
+        "ensemble_size": 2, "num_steps": 5, "temperatures": (1.0,),
     },
 }  # fmt: skip
 WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc")
@@ -54,7 +62,7 @@ def small(monkeypatch):
     monkeypatch.setattr(mnist, "MLP", lambda hidden: MLP(hidden=(8, 8)))
     for module in (bayesian_convnet, lenet_anchors):
         monkeypatch.setattr(module, "LeNet", lambda: MLP(hidden=(8,)))
-    for module in (mnist, bayesian_convnet, lenet_anchors):
+    for module in (mnist, bayesian_convnet, bnn_posteriors, lenet_anchors, sparse_dropout):
         monkeypatch.setattr(module, "load", few_images)
     monkeypatch.setattr(weight_decay, "SCALES", tuple(weight_decay.PANELS))
 

@@ -28,7 +28,7 @@ def log_density(w, batch):
 def run(**settings):
     method = credo.ConstantSGD(
         batch_size=BATCH, learning_rate=0.05, max_rate=5.0, damping=0.0, num_warmup=20_000,
-        num_samples=6000, thin=20, num_chains=4, **settings,
+        num_samples=3000, thin=20, num_chains=4, **settings,
     )  # fmt: skip
     return credo.sample(log_density, jnp.zeros(2), method, key=2, data=ROWS)
 
