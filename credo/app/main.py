@@ -5,6 +5,7 @@ Exit codes: 0 done, 2 bad input, 130 interrupted (Ctrl-C), 141 nobody reads the 
 
 import io
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `credo ARGUMENTS` (those of the process by default) and return the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know ± or a class
+    if arguments is None:
+        _insist_on_interrupts()
     with _plain_warnings():
         try:
             parse(sys.argv[1:] if arguments is None else list(arguments)).run()
@@ -29,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except CredoError as error:
             return _say(f"error: {error}", 2)
         except KeyboardInterrupt as stop:
+            if hasattr(signal, "setitimer"):
+                signal.setitimer(signal.ITIMER_REAL, 0)
             code = _say(str(stop) or "interrupted", 130)
             return code if arguments is not None else _leave(code)
         except BrokenPipeError:
@@ -44,6 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _say(text: str, code: int) -> int:
     print(" ".join(text.split()), file=sys.stderr)
     return code
+
+
+def _insist_on_interrupts() -> None:
+    """Raise Ctrl-C again until it is heard: raised in a callback of the collector, it is lost."""
+
+    def interrupt(*_: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        raise KeyboardInterrupt
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGALRM, interrupt)
 
 
 def _leave(code: int) -> int:
