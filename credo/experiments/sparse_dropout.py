@@ -26,7 +26,7 @@ class SparseDropout:
 
     num_images: int = 60000
     """Training images."""
-    num_steps: int = 20000
+    num_steps: int = 10000
     """Gradient steps on batches of 128."""
     hidden: tuple[int, ...] = (300, 100)
     """Hidden units, as in the source."""
