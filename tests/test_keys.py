@@ -55,7 +55,7 @@ def test_bits(check):
     assert check(bits)
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, keys_are_independent])
 def test_a_weak_hash_is_caught(check):
     assert not check(weak)
 

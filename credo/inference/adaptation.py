@@ -102,39 +102,43 @@ def meetings(num_warmup: int, mass: Mass) -> tuple[int, ...]:
     """When chains exchange what they learnt: scales within the warm-up, step size at its end."""
     if num_warmup == 0:
         return ()
-    updates = () if mass == "unit" else (int(share * num_warmup) for share in UPDATES)
-    return tuple(sorted({step for step in updates if step > 0} | {num_warmup}))
+    too_short = num_warmup < 20  # the step size starts afresh with new scales, and needs its time
+    updates = () if mass == "unit" or too_short else (int(part * num_warmup) for part in UPDATES)
+    return (*updates, num_warmup)
 
 
-def meet(states: list[Warmup], num_warmup: int) -> list[Warmup]:
-    """One step size for all chains; before the end of the warm-up new scales as well."""
-    log_step = jnp.mean(jnp.stack([state.step_size.log_average for state in states]))
-    if states[0].moments is None or states[0].num_steps >= num_warmup:
-        shared = [s.step_size._replace(log_average=log_step) for s in states]
-        return [s._replace(step_size=size) for s, size in zip(states, shared, strict=True)]
-    scales = _new_scales(states)
-    size = start_step_size(jnp.exp(log_step))
-    empty = [jax.tree.map(jnp.zeros_like, state.moments) for state in states]
-    return [
-        Warmup(s.num_steps, size, moments, scales) for s, moments in zip(states, empty, strict=True)
-    ]
+def meet(states: list[Any], num_warmup: int) -> list[Any]:
+    """States with one step size for all chains; before the end of the warm-up new scales too."""
+    warmups: list[Warmup] = [state.warmup for state in states]
+    log_step = jnp.mean(jnp.stack([warmup.step_size.log_average for warmup in warmups]))
+    if warmups[0].moments is None or warmups[0].num_steps >= num_warmup:
+        sizes = [warmup.step_size._replace(log_average=log_step) for warmup in warmups]
+        met = [w._replace(step_size=size) for w, size in zip(warmups, sizes, strict=True)]
+    else:
+        size, scales = start_step_size(jnp.exp(log_step)), _new_scales(warmups)
+        empty = jax.tree.map(jnp.zeros_like, warmups[0].moments)
+        met = [Warmup(warmup.num_steps, size, empty, scales) for warmup in warmups]
+    return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
 
 
 @jax.jit
 def _new_scales(states: list[Warmup]) -> Any:
+    """From the variances within chains; a few draws, or chains that stood still, teach nothing."""
     moments = [state.moments for state in states]
     count = sum(m.num_draws - 1 for m in moments if m is not None)
     scatter = sum(m.scatter for m in moments if m is not None) / jnp.maximum(count, 1)
+    enough = (count >= 10) & jnp.any(scatter > 0)
     if scatter.ndim == 1:
         # A little of the mean variance, for a direction that happened not to move.
         variance = (count * scatter + 5 * jnp.mean(scatter)) / (count + 5)
-        _, unravel = ravel_pytree(states[0].scales)
-        return unravel(jnp.sqrt(variance))
+        old, unravel = ravel_pytree(states[0].scales)
+        return unravel(jnp.where(enough, jnp.sqrt(variance), old))
     # Towards the diagonal, the more so the fewer draws there are per dimension.
     size = scatter.shape[0]
     weight = count / (count + size)
     diagonal = jnp.diag((count * jnp.diag(scatter) + 5 * jnp.trace(scatter) / size) / (count + 5))
-    return jnp.linalg.cholesky(weight * scatter + (1 - weight) * diagonal)
+    factor = jnp.linalg.cholesky(weight * scatter + (1 - weight) * diagonal)
+    return jnp.where(enough & jnp.all(jnp.isfinite(factor)), factor, states[0].scales)
 
 
 def push(scales: Any, momentum: Params) -> Params:

@@ -27,8 +27,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.method import NOT_NEGATIVE, POSITIVE, Info, Plan
 from credo.inference.sgld import mean_loss
 from credo.model import Batch, Target
 from credo.networks import Params
@@ -42,6 +43,10 @@ class ConstantSGDState(NamedTuple):
     velocity: Params
     covariance: Array
     """tr C / D, the diagonal of C, or C, by preconditioner."""
+    rates: Array
+    """What gradients are multiplied by: a number, one each, or a matrix."""
+    largest: Array
+    """The largest rate, or eigenvalue of the matrix."""
     num_steps: Array
 
 
@@ -78,46 +83,45 @@ class ConstantSGD:
     """Rows per step, at least 2."""
 
     def __post_init__(self) -> None:
-        check_fields(
+        check_chains(
             self, learning_rate=POSITIVE, max_rate=POSITIVE, damping=NOT_NEGATIVE,
-            momentum=(NOT_NEGATIVE[0], 0.9999), num_samples=COUNT, num_warmup=(1, np.inf),
-            num_chains=COUNT, thin=COUNT, batch_size=(1, np.inf),
+            momentum=(NOT_NEGATIVE[0], 0.9999), num_warmup=(1, np.inf), batch_size=(1, np.inf),
         )  # fmt: skip
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
-        batch_size = min(self.batch_size, num_data)
-        return Plan(
-            steps, self.num_warmup, self.thin, self.num_chains, batch_size, with_replacement=True
-        )
+        return plan_chains(self, batch_size=min(self.batch_size, num_data), with_replacement=True)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> ConstantSGDState:
         flat, _ = ravel_pytree(params)
-        shape = {"none": (), "diagonal": (flat.size,), "full": (flat.size, flat.size)}
-        covariance = jnp.zeros(shape[self.preconditioner], flat.dtype)
+        one = {"none": 1.0, "diagonal": jnp.ones_like(flat), "full": jnp.eye(flat.size)}
+        rates = self.learning_rate * jnp.asarray(one[self.preconditioner], flat.dtype)
         velocity = jax.tree.map(jnp.zeros_like, params)
-        return ConstantSGDState(params, velocity, covariance, jnp.zeros((), int))
+        warm = jnp.asarray(self.learning_rate, flat.dtype)
+        return ConstantSGDState(
+            params, velocity, jnp.zeros_like(rates), rates, warm, jnp.zeros((), int)
+        )
 
     def step(
         self, key: Array, target: Target, state: ConstantSGDState, batch: Batch
     ) -> tuple[ConstantSGDState, Info]:
         loss, gradient = jax.value_and_grad(mean_loss(target, batch))(state.params)
-        warming = state.num_steps < self.num_warmup
+        count, warm = state.num_steps, self.num_warmup
         covariance = jax.lax.cond(
-            warming & (state.num_steps >= self.num_warmup // 2),
+            (count >= warm // 2) & (count < warm),
             lambda: self._observe(target, state, batch, gradient),
             lambda: state.covariance,
         )
-        batch_size = self.plan(target.num_data).batch_size
-        move, rate = jax.lax.cond(
-            warming,
-            lambda: (jax.tree.map(lambda g: self.learning_rate * g, gradient), self._warm_rate()),
-            lambda: self._optimal(covariance, gradient, batch_size, target.num_data),
+        rates, largest = jax.lax.cond(
+            count == warm,  # once, for the rates stay as they are from here on
+            lambda: self._optimal(covariance, target.num_data),
+            lambda: (state.rates, state.largest),
         )
+        flat, unravel = ravel_pytree(gradient)
+        move = unravel(rates @ flat if rates.ndim == 2 else rates * flat)
         velocity = jax.tree.map(lambda v, m: self.momentum * v - m, state.velocity, move)
         params = jax.tree.map(jnp.add, state.params, velocity)
-        info = {"loss": loss, "step_size": rate}
-        return ConstantSGDState(params, velocity, covariance, state.num_steps + 1), info
+        state = ConstantSGDState(params, velocity, covariance, rates, largest, count + 1)
+        return state, {"loss": loss, "step_size": largest}
 
     def keep(self, state: ConstantSGDState) -> Params:
         return state.params
@@ -142,15 +146,12 @@ class ConstantSGD:
             )
         return found + chain_warnings("constant-sgd", target, posterior, batch)
 
-    def _warm_rate(self) -> Array:
-        return jnp.asarray(self.learning_rate, float)
-
     def _observe(self, target: Target, state: ConstantSGDState, batch: Batch, gradient: Any):
         """Add one pair of gradients to the running mean of C."""
         one = jax.tree.map(lambda column: column[:1], batch)
         single, _ = ravel_pytree(jax.grad(mean_loss(target, one))(state.params))
         difference = single - ravel_pytree(gradient)[0]
-        size = self.plan(target.num_data).batch_size or target.num_data
+        size = min(self.batch_size, target.num_data)
         square = self._square(difference) * size / (size - 1)
         weight = 1.0 / (state.num_steps - self.num_warmup // 2 + 1)
         return (1 - weight) * state.covariance + weight * square
@@ -162,15 +163,14 @@ class ConstantSGD:
             return jnp.square(difference)
         return jnp.outer(difference, difference)
 
-    def _optimal(self, covariance: Array, gradient: Any, size: Any, num_data: int) -> Any:
-        """H* ∇L, and the largest rate in it."""
+    def _optimal(self, covariance: Array, num_data: int) -> tuple[Array, Array]:
+        """H*, damped and cut, and the largest rate in it."""
+        size = min(self.batch_size, num_data)
         factor = 2 * (1 - self.momentum) * size / num_data
-        flat, unravel = ravel_pytree(gradient)
-        if self.preconditioner == "full":
-            spread = self.damping * jnp.trace(covariance) / flat.size
-            values, vectors = jnp.linalg.eigh(covariance)
-            rates = jnp.minimum(factor / (values + spread), self.max_rate)
-            return unravel(vectors @ (rates * (vectors.T @ flat))), jnp.max(rates)
-        spread = self.damping * jnp.mean(covariance)
-        rates = jnp.minimum(factor / (covariance + spread), self.max_rate)
-        return unravel(rates * flat), jnp.max(rates)
+        cut = lambda noise: jnp.minimum(factor / jnp.maximum(noise, 1e-30), self.max_rate)  # noqa: E731
+        if self.preconditioner != "full":
+            rates = cut(covariance + self.damping * jnp.mean(covariance))
+            return rates, jnp.max(rates)
+        values, vectors = jnp.linalg.eigh(covariance)
+        rates = cut(values + self.damping * jnp.mean(values))
+        return (vectors * rates) @ vectors.T, jnp.max(rates)

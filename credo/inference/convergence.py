@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from credo.errors import CredoError
 from credo.evaluation.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 from credo.posterior import Samples
 from credo.predictive import draw_outputs
@@ -49,6 +50,16 @@ def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> li
         f"{name}: the chains disagree {what} (R̂ = {worst:.2f}, should be below "
         f"{RHAT_LIMIT}); raise num_warmup and num_samples, or read the result as an ensemble"
     ]
+
+
+def sampler_warnings(
+    name: str, method: Any, target: Any, posterior: Samples, batch: Any, info: dict[str, np.ndarray]
+) -> list[str]:
+    """All that can be said of a sampler with an acceptance step."""
+    found = acceptance_warnings(name, method.num_warmup, info)
+    if "divergent" in info:
+        found += divergence_warnings(name, method, info)
+    return found + chain_warnings(name, target, posterior, batch)
 
 
 def acceptance_warnings(name: str, num_warmup: int, info: dict[str, np.ndarray]) -> list[str]:
@@ -122,6 +133,11 @@ def diagnose(posterior: Samples, x: Any = None) -> Diagnosis:
         >>> bool(credo.diagnose(drawn).rhat.max() < 1.1)
         True
     """
+    if not isinstance(posterior, Samples):
+        raise CredoError(
+            f"only the draws of a sampler can be diagnosed, got {type(posterior).__name__} of "
+            f"{posterior.record.method}"
+        )
     if x is None:
         draws = flat_draws(posterior.draws)
     else:

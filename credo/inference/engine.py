@@ -108,9 +108,8 @@ def infer(
     chains = [_start(method, target, plan, chain_key, data, start) for chain_key, start in pairs]
     settings: tuple = (method, target, plan, jax.tree.map(jnp.shape, chains))
     if checkpoint is not None:  # two functions of the user may have one name: tell them by content
-        density = jax.make_jaxpr(lambda p, d: target.log_joint(p, d))
-        shapes = jax.eval_shape(lambda: initial(target, keys[0], given[0]))
-        settings = (*settings, str(density(shapes, data)))
+        step = functools.partial(_step, method, target, plan, keys[0])
+        settings = (*settings, str(jax.make_jaxpr(step)(data, 0, chains[0].state)))
     store = Checkpoint.open(checkpoint, checkpoint_seconds, settings, keys, data)
     chains = _run(method, target, plan, keys, data, chains, store, progress)
     info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}

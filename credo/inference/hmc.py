@@ -21,8 +21,9 @@ from jaxtyping import Array
 
 from credo.inference import adaptation
 from credo.inference.adaptation import Mass, Warmup
-from credo.inference.convergence import acceptance_warnings, chain_warnings, divergence_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.chains import check_chains, plan_chains
+from credo.inference.convergence import sampler_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
 from credo.inference.trees import add, normal_like, squared_norm, where
 from credo.model import Batch, Target
 from credo.networks import Params
@@ -74,16 +75,11 @@ class HMC:
     """Trajectories per kept draw."""
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, num_samples=COUNT, num_chains=COUNT, num_leapfrog=COUNT, step_size=POSITIVE,
-            target_acceptance=(0.0, 0.999), thin=COUNT, num_warmup=NOT_NEGATIVE,
-            jitter=(NOT_NEGATIVE[0], 0.999), trajectory=POSITIVE,
-        )  # fmt: skip
+        check_chains(self, num_leapfrog=COUNT, trajectory=POSITIVE, jitter=(NOT_NEGATIVE[0], 0.999))
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
         meetings = adaptation.meetings(self.num_warmup, self.mass)
-        return Plan(steps, self.num_warmup, self.thin, self.num_chains, meetings=meetings)
+        return plan_chains(self, meetings=meetings)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> HMCState:
         log_joint, gradient = jax.value_and_grad(target.log_joint)(params, batch)
@@ -91,8 +87,7 @@ class HMC:
         return HMCState(params, log_joint, gradient, warmup)
 
     def meet(self, states: list[HMCState]) -> list[HMCState]:
-        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
-        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+        return adaptation.meet(states, self.num_warmup)
 
     def step(
         self, key: Array, target: Target, state: HMCState, batch: Batch
@@ -138,9 +133,7 @@ class HMC:
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
-        found = acceptance_warnings("hmc", self.num_warmup, info)
-        found += divergence_warnings("hmc", self, info)
-        return found + chain_warnings("hmc", target, posterior, batch)
+        return sampler_warnings("hmc", self, target, posterior, batch, info)
 
 
 class Phase(NamedTuple):

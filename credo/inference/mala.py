@@ -21,8 +21,9 @@ from jaxtyping import Array
 
 from credo.inference import adaptation, optimize
 from credo.inference.adaptation import Warmup
-from credo.inference.convergence import acceptance_warnings, chain_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.chains import check_chains, plan_chains
+from credo.inference.convergence import sampler_warnings
+from credo.inference.method import COUNT, NOT_NEGATIVE, Info, Plan
 from credo.inference.metropolis import acceptance_probability
 from credo.inference.trees import add, normal_like, squared_norm, where
 from credo.model import Batch, Target
@@ -78,18 +79,11 @@ class MALA:
     """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, num_samples=COUNT, num_chains=COUNT, step_size=POSITIVE, thin=COUNT,
-            target_acceptance=(0.0, 0.999), num_warmup=NOT_NEGATIVE, climb_steps=NOT_NEGATIVE,
-            batch_size=COUNT,
-        )  # fmt: skip
+        check_chains(self, climb_steps=NOT_NEGATIVE, batch_size=COUNT)
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
         meetings = adaptation.meetings(self.num_warmup, "unit")
-        return Plan(
-            steps, self.num_warmup, self.thin, self.num_chains, self.batch_size, meetings=meetings
-        )
+        return plan_chains(self, meetings=meetings, batch_size=self.batch_size)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> MALAState:
         if target.model is not None:
@@ -98,8 +92,7 @@ class MALA:
         return MALAState(self._point(target, params, batch), warmup)
 
     def meet(self, states: list[MALAState]) -> list[MALAState]:
-        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
-        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+        return adaptation.meet(states, self.num_warmup)
 
     def step(
         self, key: Array, target: Target, state: MALAState, batch: Batch
@@ -133,8 +126,14 @@ class MALA:
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
-        found = acceptance_warnings("mala", self.num_warmup, info)
-        return found + chain_warnings("mala", target, posterior, batch)
+        found = sampler_warnings("mala", self, target, posterior, batch, info)
+        if self.penalty and self._estimates(target) and target.model is None:
+            found.append(
+                "mala: a bare log density does not tell the terms of a batch, so their noise is "
+                "not corrected for and the draws are too spread out; leave batch_size out, or use "
+                "credo.fit"
+            )
+        return found
 
     def _estimates(self, target: Target) -> bool:
         return self.batch_size is not None and self.batch_size < target.num_data

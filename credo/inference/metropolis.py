@@ -20,8 +20,9 @@ from jaxtyping import Array
 
 from credo.inference import adaptation, optimize
 from credo.inference.adaptation import Warmup
-from credo.inference.convergence import acceptance_warnings, chain_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.chains import check_chains, plan_chains
+from credo.inference.convergence import sampler_warnings
+from credo.inference.method import NOT_NEGATIVE, Info, Plan
 from credo.inference.trees import add, normal_like, where
 from credo.model import Batch, Target
 from credo.networks import Params
@@ -63,15 +64,11 @@ class Metropolis:
     """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, num_samples=COUNT, num_chains=COUNT, step_size=POSITIVE, thin=COUNT,
-            target_acceptance=(0.0, 0.999), num_warmup=NOT_NEGATIVE, climb_steps=NOT_NEGATIVE,
-        )  # fmt: skip
+        check_chains(self, climb_steps=NOT_NEGATIVE)
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
         meetings = adaptation.meetings(self.num_warmup, "unit")
-        return Plan(steps, self.num_warmup, self.thin, self.num_chains, meetings=meetings)
+        return plan_chains(self, meetings=meetings)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> MetropolisState:
         if target.model is not None:
@@ -80,8 +77,7 @@ class Metropolis:
         return MetropolisState(params, target.log_joint(params, batch), warmup)
 
     def meet(self, states: list[MetropolisState]) -> list[MetropolisState]:
-        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
-        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+        return adaptation.meet(states, self.num_warmup)
 
     def step(
         self, key: Array, target: Target, state: MetropolisState, batch: Batch
@@ -111,8 +107,7 @@ class Metropolis:
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
-        found = acceptance_warnings("metropolis", self.num_warmup, info)
-        return found + chain_warnings("metropolis", target, posterior, batch)
+        return sampler_warnings("metropolis", self, target, posterior, batch, info)
 
 
 def acceptance_probability(log_ratio: Array) -> Array:

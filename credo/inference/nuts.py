@@ -19,8 +19,9 @@ from jaxtyping import Array
 
 from credo.inference import adaptation
 from credo.inference.adaptation import Warmup
-from credo.inference.convergence import acceptance_warnings, chain_warnings, divergence_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.chains import check_chains, plan_chains
+from credo.inference.convergence import sampler_warnings
+from credo.inference.method import Info, Plan
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.posterior import Samples
@@ -63,15 +64,11 @@ class NUTS:
     """Trajectories per kept draw."""
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, num_samples=COUNT, num_chains=COUNT, step_size=POSITIVE, thin=COUNT,
-            target_acceptance=(0.0, 0.999), num_warmup=NOT_NEGATIVE, max_doublings=(0, 20),
-        )  # fmt: skip
+        check_chains(self, max_doublings=(0, 20))
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
         meetings = adaptation.meetings(self.num_warmup, self.mass)
-        return Plan(steps, self.num_warmup, self.thin, self.num_chains, meetings=meetings)
+        return plan_chains(self, meetings=meetings)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> NUTSState:
         log_joint, gradient = jax.value_and_grad(target.log_joint)(params, batch)
@@ -80,8 +77,7 @@ class NUTS:
         )
 
     def meet(self, states: list[NUTSState]) -> list[NUTSState]:
-        met = adaptation.meet([state.warmup for state in states], self.num_warmup)
-        return [s._replace(warmup=warmup) for s, warmup in zip(states, met, strict=True)]
+        return adaptation.meet(states, self.num_warmup)
 
     def step(
         self, key: Array, target: Target, state: NUTSState, batch: Batch
@@ -120,8 +116,7 @@ class NUTS:
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
-        found = acceptance_warnings("nuts", self.num_warmup, info)
-        found += divergence_warnings("nuts", self, info)
+        found = sampler_warnings("nuts", self, target, posterior, batch, info)
         longest = 2**self.max_doublings - 1
         share = (info["num_leapfrog"][:, self.num_warmup :] >= longest).mean()
         if share > 0.1:
@@ -129,7 +124,7 @@ class NUTS:
                 f"nuts: {share:.0%} of the trajectories were cut at {longest} leapfrog steps; "
                 f"raise max_doublings (got {self.max_doublings}) or num_warmup"
             )
-        return found + chain_warnings("nuts", target, posterior, batch)
+        return found
 
     def _variances(self, state: NUTSState) -> Any:
         flat, _ = ravel_pytree(state.params)

@@ -20,8 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
-from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
+from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
 from credo.inference.sgld import mean_loss
 from credo.inference.trees import normal_like
 from credo.model import Batch, Target
@@ -64,16 +65,13 @@ class SGHMC:
     """Multiplies the noise: 1 samples the posterior, 0 is momentum SGD."""
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, learning_rate=POSITIVE, momentum=(NOT_NEGATIVE[0], 0.99999), num_samples=COUNT,
-            num_chains=COUNT, thin=COUNT, batch_size=COUNT, num_warmup=NOT_NEGATIVE,
+        check_chains(
+            self, learning_rate=POSITIVE, momentum=(NOT_NEGATIVE[0], 0.99999), batch_size=COUNT,
             noise=NOT_NEGATIVE,
         )  # fmt: skip
 
     def plan(self, num_data: int) -> Plan:
-        steps = self.num_warmup + self.num_samples * self.thin
-        batch_size = min(self.batch_size, num_data)
-        return Plan(steps, self.num_warmup, self.thin, self.num_chains, batch_size)
+        return plan_chains(self, batch_size=min(self.batch_size, num_data))
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> SGHMCState:
         return SGHMCState(params, jax.tree.map(jnp.zeros_like, params))

@@ -9,7 +9,7 @@ import pytest
 
 import credo
 from credo.evaluation.diagnostics import mcse_mean
-from credo.inference import mala, metropolis
+from credo.inference import hmc, mala, metropolis
 
 pytestmark = [
     pytest.mark.usefixtures("float64"),
@@ -149,6 +149,30 @@ def test_scales_are_shared_and_fit_the_target():
     for scales in seen[-1]:
         np.testing.assert_array_equal(scales, seen[-1][0])
         np.testing.assert_allclose(scales @ scales.T, np.linalg.inv(PRECISION), atol=0.3)
+
+
+@pytest.mark.parametrize("mass", ["diagonal", "dense"])
+@pytest.mark.parametrize("num_warmup", [10, 25])
+def test_a_warm_up_too_short_to_learn_scales_keeps_them(mass, num_warmup):
+    """One draw has no variance: scales of zero would stop the chain for ever."""
+    method = credo.HMC(num_warmup=num_warmup, num_samples=20, num_leapfrog=4, mass=mass)
+    moved = np.asarray(credo.sample(normal, jnp.zeros(2), method).draws).std(axis=1)
+    assert np.isfinite(moved).all() and moved.min() > 0
+
+
+def test_a_chain_that_never_moves_keeps_its_scales():
+    stuck = credo.HMC(num_warmup=60, num_samples=20, num_leapfrog=4, mass="dense", step_size=1e3)
+    drawn = credo.sample(ring, jnp.array([2.0, 0.0]), stuck)
+    after = np.asarray(drawn.draws)[:, 5:].std(axis=1)
+    assert np.isfinite(after).all() and after.min() > 0  # the step size came down, and it moved
+
+
+def test_a_wrong_transpose_of_the_scales_is_caught(monkeypatch):
+    """Planted: gradients are pulled back with L instead of Lᵀ."""
+    monkeypatch.setattr(hmc.adaptation, "pull", hmc.adaptation.push)
+    broken = dataclasses.dataclass(frozen=True)(type("Broken", (credo.HMC,), {}))
+    wrong = broken(**dataclasses.asdict(SAMPLERS["hmc, dense"]))
+    assert not agree(draws(wrong, "normal"), by_quadrature(normal))
 
 
 def test_chains_leave_the_warm_up_with_one_step_size():

@@ -40,3 +40,27 @@ def test_methods_that_keep_nothing_are_refused():
     model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
     with pytest.raises(credo.CredoError, match="keeps no draws"):
         credo.fit_predict(model, (X, LABELS), X, credo.MAP())
+
+
+def test_a_checkpoint_is_resumed(tmp_path, monkeypatch):
+    from credo.inference.checkpoint import Checkpoint
+
+    model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
+    run = (
+        lambda **options: credo.fit_predict(  # noqa: E731
+            model, (X, LABELS), X[:7], SAMPLERS["hmc"], key=3, **options
+        )
+    )
+    save = Checkpoint.save
+
+    def save_then_stop(self, chains, step, now):
+        save(self, chains, step, now=True)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_then_stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(checkpoint=tmp_path / "run")
+    assert (tmp_path / "run").exists()
+    resumed = run(checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.probs, run().probs)
