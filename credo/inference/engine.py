@@ -115,6 +115,8 @@ def infer(
     info = {name: np.stack([c.info[name] for c in chains]) for name in chains[0].info}
     kept = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[chain.kept for chain in chains])
     posterior = method.posterior(target, [chain.state for chain in chains], kept)
+    if hasattr(method, "finish"):
+        posterior = method.finish(target, posterior, data)
     record = dataclasses.replace(
         posterior.record,
         method=name_of(method),
@@ -143,7 +145,7 @@ def check_data(model: Model, data: Any) -> Batch:
     if hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
         raise CredoError(f"all {len(y)} labels are {y[0]}: one class only; a classifier needs two")
     dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
-    return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype))
+    return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype), jnp.arange(len(x)))
 
 
 @functools.partial(jax.jit, static_argnames=("method", "target", "plan"))

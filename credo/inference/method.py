@@ -11,6 +11,7 @@ A method is a frozen dataclass, no base class:
 and, where it can go wrong in its own way,
 
     meet(states) -> states                                     exchange between chains, see Plan
+    finish(target, posterior, data) -> posterior               what needs all data after the run
     warnings(target, posterior, batch, info) -> list of str    what to say after the run
     remedy() -> str                                            what to change after a NaN
 

@@ -27,6 +27,8 @@ class Batch(NamedTuple):
 
     x: Array
     y: Array
+    row: Array | None = None
+    """Where in the data each row stands, for methods that treat every datum in its own way."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import numpy as np
@@ -27,8 +27,10 @@ from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
-FORMAT = 1
+FORMAT = 2
 Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal
+POSTERIORS: dict[str, Any] = {cls.__name__: cls for cls in get_args(Posterior)}
+LIKE_WEIGHTS = ("draws", "params", "mean", "std")  # fields with the network's own structure
 
 PARTS = {
     part.__name__: part
@@ -61,18 +63,9 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
             "extra": record.extra,
         },
     }
-    arrays = files.flatten({"history": record.history})
-    if isinstance(posterior, Samples):
-        arrays |= files.flatten({"draws": posterior.draws})
-        if posterior.weights is not None:
-            arrays["weights"] = np.asarray(posterior.weights)
-    elif isinstance(posterior, DenseNormal):
-        arrays |= files.flatten({"mean": posterior.mean, "factor": posterior.factor})
-    elif isinstance(posterior, NormalWeights):
-        arrays |= files.flatten({"mean": posterior.mean, "std": posterior.std})
-    else:
-        metadata |= {"kind": posterior.kind, "channelwise": posterior.channelwise}
-        arrays |= files.flatten({"params": posterior.params, "rates": posterior.rates})
+    held, plain = _split(posterior)
+    arrays = files.flatten({"history": record.history, **held})
+    metadata["fields"] = plain
     files.save_arrays(path, arrays, metadata)
 
 
@@ -91,24 +84,35 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     record = _record(metadata["record"], arrays)
     model = _model(metadata["model"], network, path)
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), record.input_shape))
-    if metadata["posterior"] == "Samples":
-        weights = None if "weights" not in arrays else jax.numpy.asarray(arrays["weights"])
-        return Samples(model, _fill(template, arrays, "draws/"), record, weights)
-    if metadata["posterior"] == "DenseNormal":
-        factor = jax.numpy.asarray(arrays["factor"])
-        return DenseNormal(model, _fill(template, arrays, "mean/"), factor, record)
-    if metadata["posterior"] == "NormalWeights":
-        mean, std = (_fill(template, arrays, prefix) for prefix in ("mean/", "std/"))
-        return NormalWeights(model, mean, std, record)
-    if metadata["posterior"] != "NoisyNetwork":
+    cls = POSTERIORS.get(metadata["posterior"])
+    if cls is None:
         raise CredoError(
             f"{path} holds a posterior of type {metadata['posterior']}, which this credo lacks; "
             "update credo"
         )
-    stored_rates = {n: a for n, a in arrays.items() if n.startswith("rates/")}
-    rates = {n.removeprefix("rates/"): jax.numpy.asarray(a) for n, a in stored_rates.items()}
-    params = _fill(template, arrays, "params/")
-    return NoisyNetwork(model, params, rates, metadata["kind"], metadata["channelwise"], record)
+    names = {field.name for field in dataclasses.fields(cls)} - {"model", "record"}
+    held = {
+        name: _fill(template, arrays, f"{name}/") if name in LIKE_WEIGHTS else _part(arrays, name)
+        for name in names - set(metadata["fields"])
+    }
+    return cls(model=model, record=record, **held, **metadata["fields"])
+
+
+def _split(posterior: Posterior) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a posterior that are arrays (in dictionaries, or None), and the plain ones."""
+    fields = [field.name for field in dataclasses.fields(posterior)]
+    values = {n: getattr(posterior, n) for n in fields if n not in ("model", "record")}
+    plain = {n: v for n, v in values.items() if isinstance(v, bool | int | float | str)}
+    return {n: v for n, v in values.items() if n not in plain}, plain
+
+
+def _part(arrays: dict[str, np.ndarray], name: str) -> Any:
+    """What was saved as `name`: an array, nested dictionaries of them, or None."""
+    if name in arrays:
+        return jax.numpy.asarray(arrays[name])
+    inner = {n.removeprefix(f"{name}/"): a for n, a in arrays.items() if n.startswith(f"{name}/")}
+    heads = dict.fromkeys(n.partition("/")[0] for n in inner)
+    return {head: _part(inner, head) for head in heads} or None
 
 
 def _fill(template: Any, arrays: dict[str, np.ndarray], prefix: str) -> Any:

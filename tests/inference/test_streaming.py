@@ -46,11 +46,11 @@ def test_a_checkpoint_is_resumed(tmp_path, monkeypatch):
     from credo.inference.checkpoint import Checkpoint
 
     model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
-    run = (
-        lambda **options: credo.fit_predict(  # noqa: E731
-            model, (X, LABELS), X[:7], SAMPLERS["hmc"], key=3, **options
-        )
-    )
+
+    def run(**options):
+        data = (X, LABELS)
+        return credo.fit_predict(model, data, X[:7], SAMPLERS["hmc"], key=3, **options)
+
     save = Checkpoint.save
 
     def save_then_stop(self, chains, step, now):
