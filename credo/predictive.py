@@ -136,7 +136,7 @@ class NormalPredictive:
         return self.quantile(tail), self.quantile(1 - tail)
 
     def quantile(self, q: float) -> np.ndarray:
-        """Solve (1/S) Σ_s Φ((y − μ_s)/σ_s) = q by bisection, for every row."""
+        """Solve (1/S) Σ_s Φ((y − μ_s)/σ_s) = q for every row."""
 
         def of_block(means, scales):
             # Single precision is enough once a target's large mean is out of the way.
@@ -329,18 +329,17 @@ def _mixture_quantile(means: Array, scales: Array, q: float) -> Array:
         low, high = jnp.where(excess < 0, x, low), jnp.where(excess < 0, high, x)
         newton = x - excess / density
         inside = (newton > low) & (newton < high)
+        # Where F(x) is q up to rounding, the next step would only follow the rounding.
         new = jnp.where(inside, newton, 0.5 * (low + high))
-        return low, high, new, jnp.max(jnp.abs(new - x) / spread), count + 1
+        settled = jnp.abs(excess) < rounding
+        return low, high, jnp.where(settled, x, new), jnp.all(settled), count + 1
 
+    rounding = 20 * jnp.finfo(means.dtype).eps
     spread = jnp.sqrt(jnp.mean(jnp.square(scales), axis=0) + jnp.var(means, axis=0))
     low, high = jnp.min(means - 10 * scales, axis=0), jnp.max(means + 10 * scales, axis=0)
-    middle = jnp.mean(means, axis=0)
-    first = jnp.clip(middle + jax.scipy.stats.norm.ppf(q) * spread, low, high)
-    # Rounding keeps the steps from vanishing altogether.
-    small = 8 * jnp.finfo(first.dtype).eps * (1 + jnp.max(jnp.abs(first) / spread))
-    unsettled = lambda carry: (carry[3] > small) & (carry[4] < 60)  # noqa: E731
-    carry = (low, high, first, jnp.asarray(jnp.inf, first.dtype), 0)
-    return jax.lax.while_loop(unsettled, improve, carry)[2]
+    guess = jnp.mean(means, axis=0) + jax.scipy.stats.norm.ppf(q) * spread
+    carry = (low, high, jnp.clip(guess, low, high), jnp.asarray(False), 0)
+    return jax.lax.while_loop(lambda c: ~c[3] & (c[4] < 60), improve, carry)[2]
 
 
 def _bucket(rows: int) -> int:

@@ -29,9 +29,16 @@ def hyperparameters(method: type) -> list[Hyperparameter]:
     hints = typing.get_type_hints(method, include_extras=True)
     texts = field_texts(method)
     return [
-        Hyperparameter(field.name, hints[field.name], field.default, texts.get(field.name, ""))
+        Hyperparameter(
+            field.name, _as_flag(hints[field.name]), field.default, texts.get(field.name, "")
+        )
         for field in dataclasses.fields(method)
     ]
+
+
+def _as_flag(hint: Any) -> Any:
+    """A field that takes a method or its name takes its name here."""
+    return str if str in typing.get_args(hint) else hint
 
 
 def field_texts(cls: type) -> dict[str, str]:

@@ -5,9 +5,12 @@ from credo.inference.bayes_by_backprop import BayesByBackprop
 from credo.inference.concrete_dropout import ConcreteDropout
 from credo.inference.constant_sgd import ConstantSGD
 from credo.inference.convergence import diagnose
+from credo.inference.denfi import DEnFi
 from credo.inference.dropout import Dropout
 from credo.inference.engine import fit
+from credo.inference.ensemble import Ensemble
 from credo.inference.exact import Exact
+from credo.inference.extend import extend
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
 from credo.inference.mala import MALA
@@ -20,6 +23,7 @@ from credo.inference.sampling import sample
 from credo.inference.sghmc import SGHMC
 from credo.inference.sgld import SGLD
 from credo.inference.streaming import fit_predict
+from credo.inference.updating import update
 from credo.inference.variational_dropout import VariationalDropout
 
 __all__ = [
@@ -34,7 +38,9 @@ __all__ = [
     "ConcreteDropout",
     "ConstantSGD",
     "CredoWarning",
+    "DEnFi",
     "Dropout",
+    "Ensemble",
     "Exact",
     "GaussianDropout",
     "Method",
@@ -42,9 +48,11 @@ __all__ = [
     "Plan",
     "VariationalDropout",
     "diagnose",
+    "extend",
     "fit",
     "fit_predict",
     "method_named",
     "name_of",
     "sample",
+    "update",
 ]

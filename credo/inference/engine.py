@@ -26,7 +26,7 @@ from credo.inference.checkpoint import Checkpoint
 from credo.inference.interrupt import deferred_interrupt
 from credo.inference.method import Method, Plan
 from credo.inference.progress import Progress
-from credo.inference.registry import as_method, name_of
+from credo.inference.registry import as_method, name_of, options_of
 from credo.keys import as_key
 from credo.model import Batch, Model, Target
 from credo.model.likelihoods import all_finite
@@ -101,7 +101,8 @@ def infer(
     """Run `method` on a target: what `fit` and `sample` share. `starts` has one per chain."""
     enable_compilation_cache()
     plan = method.plan(target.num_data)
-    keys = [jax.random.fold_in(as_key(key), chain) for chain in range(plan.num_chains)]
+    numbers = range(plan.first_chain, plan.first_chain + plan.num_chains)
+    keys = [jax.random.fold_in(as_key(key), chain) for chain in numbers]
     began = time.perf_counter()
     given = starts or [None] * plan.num_chains
     pairs = zip(keys, given, strict=True)
@@ -120,7 +121,7 @@ def infer(
     record = dataclasses.replace(
         posterior.record,
         method=name_of(method),
-        options=dataclasses.asdict(method),  # type: ignore[call-overload]
+        options=options_of(method),
         seconds=time.perf_counter() - began,
         history=info,
     )

@@ -57,6 +57,8 @@ class Plan(NamedTuple):
     """Draw every batch afresh, instead of passing through shuffled data."""
     meetings: tuple[int, ...] = ()
     """Numbers of steps after which the method's `meet` sees the states of all chains."""
+    first_chain: int = 0
+    """Number of the first chain; chains of one key and one number are the same."""
 
     @property
     def num_kept(self) -> int:

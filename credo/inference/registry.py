@@ -1,5 +1,6 @@
 """Every method by the name it has on the command line. A new method adds one line here."""
 
+import dataclasses
 import difflib
 from typing import Any
 
@@ -7,7 +8,9 @@ from credo.errors import CredoError
 from credo.inference.bayes_by_backprop import BayesByBackprop
 from credo.inference.concrete_dropout import ConcreteDropout
 from credo.inference.constant_sgd import ConstantSGD
+from credo.inference.denfi import DEnFi
 from credo.inference.dropout import Dropout
+from credo.inference.ensemble import Ensemble
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
@@ -34,6 +37,8 @@ METHODS: dict[str, type] = {
     "nuts": NUTS,
     "sghmc": SGHMC,
     "constant-sgd": ConstantSGD,
+    "ensemble": Ensemble,
+    "denfi": DEnFi,
 }
 
 
@@ -63,3 +68,24 @@ def name_of(method: Any) -> str:
     """The registry name of a method, or its class name if it is not registered."""
     names = {cls: name for name, cls in METHODS.items()}
     return names.get(type(method), type(method).__name__)
+
+
+def options_of(method: Any) -> dict[str, Any]:
+    """The fields of a method as JSON can hold them; a method within has its name beside them."""
+    fields = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+    return {n: _option(value) for n, value in fields.items()}
+
+
+def _option(value: Any) -> Any:
+    if not dataclasses.is_dataclass(value):
+        return value
+    return {"method": name_of(value), **options_of(value)}
+
+
+def method_from(name: str, options: dict[str, Any]) -> Any:
+    """The method that `name_of` and `options_of` described."""
+    fields = {n: dict(v) if isinstance(v, dict) else v for n, v in options.items()}
+    made = {
+        n: method_from(v.pop("method"), v) if isinstance(v, dict) else v for n, v in fields.items()
+    }
+    return method_named(name)(**made)

@@ -4,6 +4,7 @@ from credo.networks.adapters import Equinox, Functions
 from credo.networks.lenet import LeNet
 from credo.networks.mlp import MLP
 from credo.networks.network import Network, Noise, Params, no_noise, site_shapes
+from credo.networks.prior_function import PriorFunction
 from credo.networks.weights import FlipoutWeight, NormalWeight, conv, linear, max_pool
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Noise",
     "NormalWeight",
     "Params",
+    "PriorFunction",
     "conv",
     "linear",
     "max_pool",

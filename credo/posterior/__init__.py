@@ -1,6 +1,7 @@
 """Posteriors: what inference gives and prediction takes."""
 
 from credo.posterior.dense import DenseNormal
+from credo.posterior.mixture import Mixture, mix
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
@@ -9,11 +10,13 @@ from credo.posterior.storage import Posterior, load, save
 
 __all__ = [
     "DenseNormal",
+    "Mixture",
     "NoisyNetwork",
     "NormalWeights",
     "Posterior",
     "Record",
     "Samples",
     "load",
+    "mix",
     "save",
 ]

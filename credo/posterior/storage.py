@@ -21,22 +21,24 @@ from credo.model import (
     NormalPrior,
 )
 from credo.networks import MLP, LeNet, Network
+from credo.networks.prior_function import PriorFunction
 from credo.posterior.dense import DenseNormal
+from credo.posterior.mixture import Mixture
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
 FORMAT = 2
-Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal
+Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal | Mixture
 POSTERIORS: dict[str, Any] = {cls.__name__: cls for cls in get_args(Posterior)}
 LIKE_WEIGHTS = ("draws", "params", "mean", "std")  # fields with the network's own structure
 
 PARTS = {
     part.__name__: part
     for part in (
-        MLP, LeNet, Bernoulli, Categorical, Normal, NormalInputScale, NormalLearntScale,
-        FanInPrior, LayerPrior, NormalPrior,
+        MLP, LeNet, PriorFunction, Bernoulli, Categorical, Normal, NormalInputScale,
+        NormalLearntScale, FanInPrior, LayerPrior, NormalPrior,
     )
 }  # fmt: skip
 
@@ -48,9 +50,9 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
         raise CredoError(
             "draws of a bare log density cannot be saved as a model; use to_arviz(), or numpy.savez"
         )
+    held, described = _describe_posterior(posterior)
     metadata = {
         "format": FORMAT,
-        "posterior": type(posterior).__name__,
         "model": {
             field.name: _describe(field.name, getattr(posterior.model, field.name))
             for field in dataclasses.fields(posterior.model)
@@ -62,10 +64,9 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
             "seconds": record.seconds,
             "extra": record.extra,
         },
+        **described,
     }
-    held, plain = _split(posterior)
     arrays = files.flatten({"history": record.history, **held})
-    metadata["fields"] = plain
     files.save_arrays(path, arrays, metadata)
 
 
@@ -84,26 +85,49 @@ def load(path: str | os.PathLike, network: Network | None = None) -> Posterior:
     record = _record(metadata["record"], arrays)
     model = _model(metadata["model"], network, path)
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), record.input_shape))
-    cls = POSTERIORS.get(metadata["posterior"])
+    return _assemble(metadata, arrays, template, model, record)
+
+
+def _describe_posterior(posterior: Posterior) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields that hold arrays, and type, plain fields and posteriors within as JSON."""
+    arrays: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(posterior):
+        value = getattr(posterior, field.name)
+        if field.name in ("model", "record"):
+            continue
+        if isinstance(value, bool | int | float | str):
+            plain[field.name] = value
+        elif isinstance(value, Posterior):
+            arrays[field.name], plain[field.name] = _describe_posterior(value)
+        else:
+            arrays[field.name] = value
+    return arrays, {"posterior": type(posterior).__name__, "fields": plain}
+
+
+def _assemble(described: dict, arrays: dict, template: Any, model: Model, record: Record) -> Any:
+    """The posterior that `_describe_posterior` took apart."""
+    cls = POSTERIORS.get(described["posterior"])
     if cls is None:
         raise CredoError(
-            f"{path} holds a posterior of type {metadata['posterior']}, which this credo lacks; "
+            f"the file holds a posterior of type {described['posterior']}, which this credo lacks; "
             "update credo"
         )
-    names = {field.name for field in dataclasses.fields(cls)} - {"model", "record"}
-    held = {
-        name: _fill(template, arrays, f"{name}/") if name in LIKE_WEIGHTS else _part(arrays, name)
-        for name in names - set(metadata["fields"])
-    }
-    return cls(model=model, record=record, **held, **metadata["fields"])
-
-
-def _split(posterior: Posterior) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a posterior that are arrays (in dictionaries, or None), and the plain ones."""
-    fields = [field.name for field in dataclasses.fields(posterior)]
-    values = {n: getattr(posterior, n) for n in fields if n not in ("model", "record")}
-    plain = {n: v for n, v in values.items() if isinstance(v, bool | int | float | str)}
-    return {n: v for n, v in values.items() if n not in plain}, plain
+    fields: dict[str, Any] = {"model": model, "record": record}
+    for field in dataclasses.fields(cls):
+        name = field.name
+        value = described["fields"].get(name)
+        if isinstance(value, dict):
+            inner = {n.removeprefix(f"{name}/"): a for n, a in arrays.items()}
+            fields[name] = _assemble(value, inner, template, model, Record(record.input_shape))
+        elif name not in fields and value is None:
+            like_weights = name in LIKE_WEIGHTS
+            fields[name] = (
+                _fill(template, arrays, f"{name}/") if like_weights else _part(arrays, name)
+            )
+        elif value is not None:
+            fields[name] = value
+    return cls(**fields)
 
 
 def _part(arrays: dict[str, np.ndarray], name: str) -> Any:
@@ -140,6 +164,8 @@ def _describe(role: str, part: Any) -> dict:
             )
         return {"type": "custom", "name": type(part).__name__}
     fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    if "network" in fields:
+        fields["network"] = _describe("network", fields["network"])
     return {"type": type(part).__name__, "fields": fields}
 
 
@@ -149,8 +175,8 @@ def _model(stored: dict, network: Network | None, path: str | os.PathLike) -> Mo
         parts["network"] = network
     if parts["network"] is None:
         raise CredoError(
-            f"{path} holds a network of your own ({stored['network']['name']}), whose code is not "
-            "in the file; pass it: credo.load(path, network=...)"
+            f"{path} holds a network of your own ({_custom_name(stored['network'])}), whose code "
+            "is not in the file; pass it: credo.load(path, network=...)"
         )
     return Model(**parts)
 
@@ -161,8 +187,16 @@ def _build(stored: dict) -> Any:
     if stored["type"] not in PARTS:
         raise CredoError(f"the file needs {stored['type']}, which this credo lacks; update credo")
     fields = {name: _tupled(value) for name, value in stored["fields"].items()}
+    if "network" in fields:
+        fields["network"] = _build(fields["network"])
+        if fields["network"] is None:  # code of the user's, within a network of ours
+            return None
     return PARTS[stored["type"]](**fields)
 
 
 def _tupled(value: Any) -> Any:
     return tuple(_tupled(item) for item in value) if isinstance(value, list) else value
+
+
+def _custom_name(stored: dict) -> str:
+    return stored.get("name") or _custom_name(stored["fields"]["network"])

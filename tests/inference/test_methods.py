@@ -52,6 +52,12 @@ ROWS = {
     "nuts": Row(credo.NUTS(max_doublings=3, **CHAINS)),
     "sghmc": Row(credo.SGHMC(batch_size=8, **CHAINS)),
     "constant-sgd": Row(credo.ConstantSGD(preconditioner="full", batch_size=8, **CHAINS)),
+    "ensemble": Row(
+        credo.Ensemble(
+            credo.MAP(**SHORT), size=2, adversarial=0.01, anchored=True, prior_function=0.5
+        )
+    ),
+    "denfi": Row(credo.DEnFi(size=2, memory="new", **SHORT)),
     "hmc": Row(credo.HMC(num_samples=5, num_warmup=10, num_chains=2, num_leapfrog=3, thin=2)),
 }
 

@@ -62,6 +62,22 @@ def test_input_dependent_noise_cannot_vanish():
     assert np.isfinite(credo.NormalInputScale().log_prob({}, outputs, np.zeros((1, 1)))).all()
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_the_weight_of_a_noisy_row(beta):
+    """∂/∂mean is σ^{2β} (y − mean)/σ²: with β = 1 that of the squared error."""
+    outputs, y = jnp.array([[0.3, 1.2]]), jnp.array([[1.1]])
+    likelihood = credo.NormalInputScale(beta=beta)
+    slope = jax.grad(lambda f: likelihood.log_prob({}, f, y).sum())(outputs)[0, 0]
+    scale = likelihood.moments({}, outputs)[1][0, 0]
+    np.testing.assert_allclose(slope, scale ** (2 * beta) * 0.8 / scale**2, rtol=1e-6)
+
+
+def test_beta_has_its_bounds():
+    with pytest.raises(credo.CredoError, match=r"beta must lie between 0 and 1, got 2"):
+        credo.NormalInputScale(beta=2.0)
+
+
+
 def test_a_vector_and_a_column_of_targets_are_the_same():
     likelihood = credo.Normal()
     np.testing.assert_array_equal(likelihood.check(VALUES[:, 0]), likelihood.check(VALUES[:, :1]))

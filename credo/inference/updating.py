@@ -1,0 +1,68 @@
+"""New data for a posterior that has been fitted: the filter's update."""
+
+import dataclasses
+import os
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from credo.errors import CredoError
+from credo.inference.denfi import Assimilation, DEnFi, starts_of
+from credo.inference.engine import check_data, infer
+from credo.inference.registry import method_from, options_of
+from credo.keys import as_key
+from credo.model import Target
+from credo.posterior import Posterior, Samples
+
+
+def update(
+    posterior: Posterior,
+    data: Any,
+    method: DEnFi | None = None,
+    key: int | Array = 0,
+    *,
+    temperature: float = 1.0,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+) -> Samples:
+    """Take new data into an ensemble that `credo.fit` made with `credo.DEnFi`.
+
+    Args:
+        data: all data so far, old and new; with `memory="new"` the new rows alone.
+        method: the filter, by default the one the posterior was made with.
+        key: another one for each update, or their noise is the same.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.Model(credo.networks.MLP(hidden=(8,)), credo.Categorical(3))
+        >>> few = data.train.x[:50], data.train.y[:50]
+        >>> before = credo.fit(model, few, credo.DEnFi(size=2, num_steps=100))
+        >>> after = credo.update(before, data.train, key=1)
+    """
+    record = posterior.record
+    if method is None and record.method != "denfi":
+        raise CredoError(
+            f"only an ensemble of credo.DEnFi can be updated, got a posterior of "
+            f"{record.method!r}; fit with credo.DEnFi()"
+        )
+    chosen: DEnFi = method or method_from(record.method, record.options)
+    batch = check_data(posterior.model, data)
+    target = Target(posterior.model, len(batch.x), batch.x.shape[1:], temperature)
+    if target.input_shape != tuple(record.input_shape):
+        raise CredoError(
+            f"the ensemble was fitted on rows of shape {tuple(record.input_shape)}, got "
+            f"{target.input_shape}; give the same features in the same order"
+        )
+    noise_key, run_key = jax.random.split(as_key(key))
+    starts = starts_of(chosen, posterior, noise_key)  # type: ignore[arg-type]
+    updated = infer(
+        target, batch, Assimilation(chosen), run_key, starts, checkpoint=checkpoint,
+        progress=progress,
+    )  # fmt: skip
+    assert isinstance(updated, Samples)
+    record = dataclasses.replace(
+        updated.record, method="denfi", options=options_of(chosen), extra=record.extra,
+        input_shape=record.input_shape,
+    )  # fmt: skip
+    return dataclasses.replace(updated, record=record)

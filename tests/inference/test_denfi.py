@@ -1,0 +1,157 @@
+"""The deep ensemble filter: a Kalman filter on linear models, a warm start on others."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import credo
+from credo.inference import denfi
+from credo.networks import MLP
+from tests.inference.test_ensemble import are_draws_of, weights
+from tests.inference.test_exact import COVARIANCE, DESIGN, MEAN, MODEL, NOISE, PRIOR, X, Y
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+FILTER = credo.DEnFi(
+    size=250, memory="new", covariance="full", relative=False, inflation=0.0, learning_rate=0.1,
+    num_steps=400, update_steps=400,
+)  # fmt: skip
+PARTS = (slice(0, 5), slice(5, 9), slice(9, 15))
+
+
+def kalman(inflation, parts=PARTS):
+    """The filter of a random walk of variance q², written out."""
+    mean, covariance = np.zeros(3), PRIOR**2 * np.eye(3)
+    for index, part in enumerate(parts):
+        covariance = covariance + (index > 0) * inflation**2 * np.eye(3)
+        design = DESIGN[part]
+        innovation = design @ covariance @ design.T + NOISE**2 * np.eye(len(design))
+        gain = covariance @ design.T @ np.linalg.inv(innovation)
+        mean = mean + gain @ (Y[part] - design @ mean)
+        covariance = covariance - gain @ design @ covariance
+    return mean, covariance
+
+
+def filtered(method, monkeypatch):
+    """Updated part by part, with the filter's own covariance in place of the ensemble's."""
+    posterior = credo.fit(MODEL, (X[PARTS[0]], Y[PARTS[0]]), method)
+    for index, part in enumerate(PARTS[1:], start=1):
+        _, covariance = kalman(method.inflation, PARTS[:index])
+        forecast = covariance + method.inflation**2 * np.eye(3)
+        monkeypatch.setattr(denfi, "pull_of", lambda *_, p=forecast: jnp.asarray(np.linalg.inv(p)))
+        posterior = credo.update(posterior, (X[part], Y[part]), key=index)
+    return weights(posterior)
+
+
+def test_without_inflation_the_filter_is_the_batch_posterior(monkeypatch):
+    mean, covariance = kalman(0.0)
+    np.testing.assert_allclose(mean, MEAN, rtol=1e-10)  # the filter written out is right
+    np.testing.assert_allclose(covariance, COVARIANCE, rtol=1e-10)
+    assert are_draws_of(filtered(FILTER, monkeypatch), MEAN, COVARIANCE)
+
+
+def test_with_inflation_it_is_the_kalman_filter_of_a_random_walk(monkeypatch):
+    draws = filtered(dataclasses.replace(FILTER, inflation=0.4), monkeypatch)
+    assert are_draws_of(draws, *kalman(0.4))
+    assert not are_draws_of(draws, *kalman(0.0))  # so the test tells them apart
+
+
+def test_targets_without_noise_are_caught(monkeypatch):
+    """Planted: all members see the same new targets, and their spread collapses."""
+    monkeypatch.setattr(denfi, "with_noisy_targets", lambda target, key, batch: batch)
+    broken = dataclasses.replace(FILTER, size=249)  # another size compiles anew
+    assert not are_draws_of(filtered(broken, monkeypatch), MEAN, COVARIANCE)
+
+
+def test_the_ensemble_itself_gives_the_covariance_that_stands_for_old_data():
+    rng = np.random.default_rng(0)
+    members = [{"w": rng.normal(size=3) * [1.0, 2.0, 3.0]} for _ in range(7)]
+    flat = np.stack([member["w"] for member in members])
+    full = denfi.pull_of(dataclasses.replace(FILTER, size=7), members)
+    np.testing.assert_allclose(full, np.linalg.inv(np.cov(flat.T)), rtol=1e-10)
+    own = dataclasses.replace(FILTER, size=7, covariance="diagonal", radius=0.5)
+    np.testing.assert_allclose(denfi.pull_of(own, members), 1 / flat.var(0, ddof=1) + 2, rtol=1e-10)
+
+
+LABELS = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
+CLASSES = credo.Model(MLP(hidden=(5,)), credo.Categorical(3))
+ONE = credo.DEnFi(size=1, inflation=0.0, num_steps=50, update_steps=30, batch_size=100)
+
+
+def test_one_member_without_inflation_is_a_plain_warm_start():
+    before = credo.fit(CLASSES, (X[:8], LABELS[:8]), ONE)
+    after = credo.update(before, (X, LABELS))
+    target = credo.Target(CLASSES, 15, (2,))
+    batch = credo.model.Batch(X, LABELS)
+    params = jax.tree.map(lambda leaf: leaf[0, 0], before.draws)
+    rule = optax.adam(optax.cosine_decay_schedule(1e-3, 30))
+    memory = rule.init(params)
+    gradient = jax.jit(jax.grad(lambda p: -target.log_joint(p, batch) / 15))
+    for _ in range(30):
+        updates, memory = rule.update(gradient(params), memory)
+        params = optax.apply_updates(params, updates)
+    for a, b in zip(jax.tree.leaves(after.draws), jax.tree.leaves(params), strict=True):
+        np.testing.assert_allclose(a[0, 0], b, rtol=1e-9)
+
+
+def test_localisation_is_a_prior_at_the_inflated_member():
+    """On a linear model: (Λ + I/r)⁻¹ (Λ μ + θ̃/r); without a bound the posterior's mode."""
+    method = credo.DEnFi(
+        size=2, inflation=0.3, relative=False, learning_rate=0.1, num_steps=500, update_steps=900
+    )
+    before = credo.fit(MODEL, (X[:5], Y[:5]), method)
+    free = credo.update(before, (X, Y), key=1)
+    np.testing.assert_allclose(weights(free), [MEAN, MEAN], rtol=1e-5)
+    local = dataclasses.replace(method, radius=0.01)
+    start = denfi.starts_of(local, before, jax.random.split(jax.random.key(1))[0])
+    moved = [s.center["network"]["dense0"] for s in start]
+    inflated = np.array([[m["b"][0], *m["w"][:, 0]] for m in moved])
+    precision = np.linalg.inv(COVARIANCE)
+    expected = np.linalg.solve(
+        precision + np.eye(3) / 0.01, (precision @ MEAN + inflated / 0.01).T
+    ).T
+    np.testing.assert_allclose(weights(credo.update(before, (X, Y), local, 1)), expected, rtol=1e-5)
+
+
+def test_inflation_is_relative_to_each_layer_or_absolute():
+    params = {"small": 1e-3 * np.ones(20_000), "large": 10.0 * np.ones(20_000)}
+    moved = denfi.inflate(jax.random.key(0), params, 0.2, relative=True)
+    spread = {name: np.std(moved[name]) for name in params}
+    assert spread == pytest.approx({"small": 2e-4, "large": 2.0}, rel=0.03)
+    moved = denfi.inflate(jax.random.key(0), params, 0.2, relative=False)
+    assert {n: np.std(moved[n]) for n in params} == pytest.approx(
+        {"small": 0.2, "large": 0.2}, rel=0.03
+    )
+
+
+def test_an_update_is_saved_and_updated_again(tmp_path):
+    method = dataclasses.replace(ONE, size=2, inflation=0.1)
+    posterior = credo.fit(CLASSES, (X[:8], LABELS[:8]), method)
+    posterior = credo.update(posterior, (X[:12], LABELS[:12]), key=1)
+    credo.save(posterior, tmp_path / "filter.safetensors")
+    loaded = credo.load(tmp_path / "filter.safetensors")
+    assert loaded.record.method == "denfi"
+    again = [credo.update(p, (X, LABELS), key=2) for p in (posterior, loaded)]
+    np.testing.assert_array_equal(*(credo.predict(p, X).probs for p in again))
+
+
+def test_what_cannot_be_updated_says_so():
+    point = credo.fit(CLASSES, (X, LABELS), credo.MAP(num_steps=5))
+    with pytest.raises(credo.CredoError, match="only an ensemble of"):
+        credo.update(point, (X, LABELS))
+    with pytest.raises(credo.CredoError, match="ensemble of 1 networks"):
+        credo.update(
+            credo.fit(CLASSES, (X, LABELS), credo.Ensemble(credo.MAP(num_steps=5))),
+            (X, LABELS),
+            ONE,
+        )
+    few = dataclasses.replace(FILTER, size=3)
+    three = credo.fit(MODEL, (X, Y), few)
+    with pytest.raises(credo.CredoError, match="more members than weights"):
+        credo.update(three, (X, Y))
+    with pytest.raises(credo.CredoError, match="rows of shape"):
+        credo.update(credo.fit(CLASSES, (X, LABELS), ONE), (X[:, :1], LABELS))
