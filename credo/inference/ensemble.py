@@ -129,6 +129,8 @@ class Ensemble:
             part = slice(index * chains, (index + 1) * chains)
             own = jax.tree.map(lambda leaf, part=part: leaf[part], kept)
             learnt = self._method.posterior(target, [state.member for state in group], own)
+            # A noisy network needs the shape of its inputs to draw, also as a part of a mixture.
+            learnt = replace(learnt, record=replace(learnt.record, input_shape=target.input_shape))
             members.append(self._with_prior_function(learnt, group))
         return mix(members)
 

@@ -1,5 +1,7 @@
 """Log densities against scipy.stats; targets that do not fit are refused."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
