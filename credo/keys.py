@@ -2,8 +2,9 @@
 
 JAX's generator is a cipher (threefry), whose cost dominates a training step with a number for every
 unit or weight. Bulk noise needs no cipher: here it is a keyed hash of the position (bits in a fifth
-of the time, normal numbers in two thirds), and like a cipher a pure function of key and position. Keys themselves, and every number that
-decides something (an acceptance, a batch), still come from JAX.
+of the time, normal numbers in two thirds), and like a cipher a pure function of key and position.
+Keys themselves, and every number that decides something (an acceptance, a batch), still come from
+JAX.
 """
 
 import math

@@ -54,6 +54,45 @@ def test_scikit_learn_accepts_the_estimator(estimator):
     estimator_checks.check_estimator(small, on_skip=None)
 
 
+FILTER = credo.DEnFi(size=3, num_steps=150, update_steps=100, learning_rate=0.02)
+
+
+@both
+@pytest.mark.parametrize("memory", ["all", "new"])
+def test_a_filter_learns_from_a_stream(estimator, memory):
+    """After the stream it is about as good as a fit to everything, and far better than before."""
+    y = LABELS if estimator is BayesianClassifier else VALUES
+    method = dataclasses.replace(FILTER, memory=memory)
+    stream = estimator(method, hidden=(8,), random_state=0)
+    first = {"classes": np.unique(y)} if estimator is BayesianClassifier else {}
+    stream.partial_fit(X[:6], y[:6], **first)
+    before = stream.score(X, y)
+    for start in range(6, 60, 9):
+        stream.partial_fit(X[start : start + 9], y[start : start + 9])
+    assert stream.num_updates_ == 6
+    whole = estimator(method, hidden=(8,), random_state=0).fit(X, y)
+    assert stream.score(X, y) > max(before, whole.score(X, y) - 0.1)
+    stream.partial_fit(X[:1], y[:1])  # one row, one class
+    assert whole.partial_fit(X[:3], y[:3]).num_updates_ == 1  # after fit, too
+
+
+@both
+def test_only_a_filter_has_partial_fit(estimator):
+    with pytest.raises(AttributeError, match="partial_fit"):
+        estimator("dropout").partial_fit(X, LABELS)
+    assert hasattr(estimator("denfi"), "partial_fit")
+
+
+def test_a_class_that_comes_too_late_is_refused():
+    stream = BayesianClassifier(FILTER, hidden=(8,), random_state=0)
+    with pytest.raises(credo.CredoError, match="name all classes in the first call"):
+        stream.partial_fit(X, LABELS, classes=["high", "low"])
+    two = LABELS != "middle"
+    stream.partial_fit(X[two], LABELS[two])
+    with pytest.raises(credo.CredoError, match="'middle', which is none of"):
+        stream.partial_fit(X, LABELS)
+
+
 @pytest.mark.parametrize(
     ("estimator", "method"), [(BayesianClassifier, DROPOUT), (BayesianRegressor, HMC)]
 )

@@ -2,8 +2,8 @@
 
 In every split, a fifth of the training part is set aside to choose by: the drop probability, the
 prior and the noise (one scale, or by input) of MC dropout, and for every method a factor on the
-learnt noise scale (noise learnt with the weights is too small for new data). The choice is then fitted to the whole training part. The
-test part is used once, at the end.
+learnt noise scale (noise learnt with the weights is too small for new data). The choice is then
+fitted to the whole training part. The test part is used once, at the end.
 
 The anchors are tuned MC dropout trained to convergence (Mukhoti, Stenetorp & Gal, On the Importance
 of Strong Baselines in Bayesian Deep Learning, 2018), the splits those of Hernandez-Lobato & Adams
@@ -24,7 +24,7 @@ from credo.evaluation import Estimate, mean_estimate
 from credo.experiments.page import Page, Pattern
 from credo.experiments.parallel import in_parallel
 from credo.inference import ConcreteDropout, Dropout, Method, fit
-from credo.model import FanInPrior, Model, NormalInputScale, NormalLearntScale
+from credo.model import FanInPrior, Likelihood, Model, NormalInputScale, NormalLearntScale
 from credo.networks import MLP
 from credo.posterior import NoisyNetwork
 from credo.predictive import NormalPredictive, predict
@@ -87,7 +87,8 @@ class UciDropout:
         # The logits of the rates move by 1e-3 a step, as in the authors' code.
         concrete = ConcreteDropout(rate_speed=0.1, **common)
         one_scale, by_input = NormalLearntScale(), NormalInputScale(beta=0.5)
-        grid = itertools.product(self.rates, self.prior_scales, (one_scale, by_input))
+        noises: tuple[Likelihood, ...] = (one_scale, by_input)
+        grid = itertools.product(self.rates, self.prior_scales, noises)
         return {
             "MC dropout": [
                 Candidate(Dropout(rate, **common), Model(NETWORK, noise, FanInPrior(scale)))

@@ -133,8 +133,8 @@ def infer(
     return posterior
 
 
-def check_data(model: Model, data: Any) -> Batch:
-    """Validate a pair of inputs and targets and move it to the device."""
+def check_data(model: Model, data: Any, whole: bool = True) -> Batch:
+    """Validate a pair of inputs and targets, all data or a part, and move it to the device."""
     x, y = np.asarray(data[0]), np.asarray(data[1])
     if len(x) != len(y):
         raise CredoError(f"x has {len(x)} rows, y has {len(y)}; they must match")
@@ -143,7 +143,7 @@ def check_data(model: Model, data: Any) -> Batch:
     if not all_finite(x):
         raise CredoError("x must hold finite numbers; fill or remove NaN and infinite entries")
     y = model.likelihood.check(y)
-    if hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
+    if whole and hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
         raise CredoError(f"all {len(y)} labels are {y[0]}: one class only; a classifier needs two")
     dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
     return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype), jnp.arange(len(x)))

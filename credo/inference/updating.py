@@ -47,7 +47,7 @@ def update(
             f"{record.method!r}; fit with credo.DEnFi()"
         )
     chosen: DEnFi = method or method_from(record.method, record.options)
-    batch = check_data(posterior.model, data)
+    batch = check_data(posterior.model, data, whole=False)
     target = Target(posterior.model, len(batch.x), batch.x.shape[1:], temperature)
     if target.input_shape != tuple(record.input_shape):
         raise CredoError(

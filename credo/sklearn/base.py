@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from credo.errors import CredoError
-from credo.inference import Method, fit
+from credo.inference import DEnFi, Method, fit, update
 from credo.model import Model, NormalPrior, default_model
 from credo.networks import MLP, Equinox, Network
 from credo.posterior import Posterior
@@ -31,6 +31,8 @@ class BayesianEstimator(BaseEstimator):
     x_mean_: np.ndarray
     x_scale_: np.ndarray
     draw_seed_: int
+    seen_: tuple[np.ndarray, np.ndarray]
+    num_updates_: int
 
     def __init__(
         self,
@@ -78,16 +80,36 @@ class BayesianEstimator(BaseEstimator):
         random = check_random_state(self.random_state)
         fit_seed, draw_seed = (int(seed) for seed in random.randint(2**31 - 1, size=2))
         mean, scale = statistics(x, self.standardize)
+        rows = (x - mean) / scale, y
         self.posterior_ = fit(
             model,
-            ((x - mean) / scale, y),
+            rows,
             method,
             fit_seed,
             temperature=float(self.temperature),
             progress=bool(self.verbose),
         )
         self.x_mean_, self.x_scale_ = mean, scale
+        if isinstance(method, DEnFi):
+            self.seen_, self.num_updates_ = rows, 0
         self.draw_seed_ = draw_seed  # kept, so that predictions do not change from call to call
+
+    def _update(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Take new rows into the filter; units stay those of the first fit."""
+        method = method_instance(self.method)
+        x = (x - self.x_mean_) / self.x_scale_
+        if method.memory == "all":
+            x, y = (np.concatenate(parts) for parts in zip(self.seen_, (x, y), strict=True))
+            self.seen_ = x, y
+        self.num_updates_ += 1
+        self.posterior_ = update(
+            self.posterior_,
+            (x, y),
+            method,
+            jax.random.fold_in(jax.random.key(self.draw_seed_), self.num_updates_),
+            temperature=float(self.temperature),
+            progress=bool(self.verbose),
+        )
 
     def _model(self, num_classes: int | None, num_targets: int) -> Model:
         network = self.network
@@ -125,6 +147,15 @@ class BayesianEstimator(BaseEstimator):
                 predicted = predict(self.posterior_, chunk, self.num_draws, self.draw_seed_)
                 parts.append(summary(predicted))
         return [np.concatenate(column) for column in zip(*parts)]
+
+
+def can_update(estimator: BayesianEstimator) -> bool:
+    """Whether the method follows a stream; scikit-learn then shows `partial_fit`."""
+    if isinstance(method_instance(estimator.method), DEnFi):
+        return True
+    raise AttributeError(
+        f'partial_fit needs method="denfi", got {estimator.method!r}; refit with fit instead'
+    )
 
 
 def statistics(values: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:

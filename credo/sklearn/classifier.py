@@ -5,11 +5,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from credo.errors import CredoError
-from credo.sklearn.base import PRECISIONS, BayesianEstimator
+from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update
 
 
 class ClassUncertainty(NamedTuple):
@@ -72,6 +73,31 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
             )
         self._fit(x, codes, len(classes))
         self.classes_ = classes
+        return self
+
+    @available_if(can_update)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take new rows into a deep ensemble filter (`method="denfi"`).
+
+        The first call fits, and fixes the units of the features; it needs all `classes` unless its
+        rows hold every one. Later calls update.
+        """
+        first = not hasattr(self, "posterior_")
+        x, y = validate_data(self, X, y, dtype=PRECISIONS, reset=first)
+        check_classification_targets(y)
+        known = self.classes_ if not first else np.unique(y if classes is None else classes)
+        if not np.isin(y, known).all():
+            unknown = np.setdiff1d(y, known)[0]
+            raise CredoError(
+                f"y holds the class {unknown.item()!r}, which is none of {known.tolist()}; name "
+                "all classes in the first call: partial_fit(X, y, classes=...)"
+            )
+        codes = np.searchsorted(known, y)
+        if first:
+            self._fit(x, codes, len(known))
+            self.classes_ = known
+        else:
+            self._update(x, codes)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from credo.predictive import NormalPredictive
-from credo.sklearn.base import PRECISIONS, BayesianEstimator, statistics
+from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, statistics
 
 
 class ValueUncertainty(NamedTuple):
@@ -52,6 +53,20 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         mean, scale = statistics(y, self.standardize)
         self._fit(x, (y - mean) / scale, None)
         self.y_mean_, self.y_scale_ = mean, scale
+        return self
+
+    @available_if(can_update)
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Take new rows into a deep ensemble filter (`method="denfi"`).
+
+        The first call fits, and fixes the units of features and targets. Later calls update.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        x, y = validate_data(
+            self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True, reset=False
+        )
+        self._update(x, (y.reshape(len(y), -1).astype(np.float64) - self.y_mean_) / self.y_scale_)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -79,7 +79,6 @@ def test_beta_has_its_bounds():
         credo.NormalInputScale(beta=2.0)
 
 
-
 def test_a_vector_and_a_column_of_targets_are_the_same():
     likelihood = credo.Normal()
     np.testing.assert_array_equal(likelihood.check(VALUES[:, 0]), likelihood.check(VALUES[:, :1]))
