@@ -19,6 +19,7 @@ EXPERIMENTS: dict[str, str] = {
     "bayesian-convnet": "bayesian_convnet.BayesianConvnet",
     "uci-dropout": "uci_dropout.UciDropout",
     "lenet-anchors": "lenet_anchors.LeNetAnchors",
+    "lenet-ensemble": "lenet_ensemble.LeNetEnsemble",
     "sparse-dropout": "sparse_dropout.SparseDropout",
     "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",
     "bnn-posteriors": "bnn_posteriors.BnnPosteriors",

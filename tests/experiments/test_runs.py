@@ -12,6 +12,7 @@ from credo.experiments import (
     bayesian_convnet,
     bnn_posteriors,
     lenet_anchors,
+    lenet_ensemble,
     mnist,
     sparse_dropout,
     weight_decay,
@@ -34,6 +35,10 @@ TINY = {
     "lenet-anchors": {
         "sets": ("mnist",), "num_images": 200, "num_steps": 2, "variational_steps": 2,
         "num_draws": 2,
+    },
+    "lenet-ensemble": {
+        "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
+        "num_draws": 5,
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
@@ -60,9 +65,12 @@ def few_images(name: str, data_dir) -> Dataset:
 def small(monkeypatch):
     """Networks and data that take no time: what is tested is the experiment around them."""
     monkeypatch.setattr(mnist, "MLP", lambda hidden: MLP(hidden=(8, 8)))
-    for module in (bayesian_convnet, lenet_anchors):
+    for module in (bayesian_convnet, lenet_anchors, lenet_ensemble):
         monkeypatch.setattr(module, "LeNet", lambda: MLP(hidden=(8,)))
-    for module in (mnist, bayesian_convnet, bnn_posteriors, lenet_anchors, sparse_dropout):
+    loading = (
+        mnist, bayesian_convnet, bnn_posteriors, lenet_anchors, lenet_ensemble, sparse_dropout,
+    )  # fmt: skip
+    for module in loading:
         monkeypatch.setattr(module, "load", few_images)
     monkeypatch.setattr(weight_decay, "SCALES", tuple(weight_decay.PANELS))
 
