@@ -28,7 +28,7 @@ from credo.inference.map import MAP
 from credo.inference.method import NOT_NEGATIVE, POSITIVE, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Schedule
 from credo.model import Batch, Target
-from credo.networks import Params, no_noise
+from credo.networks import Params
 from credo.posterior import Posterior, Samples
 
 
@@ -124,7 +124,11 @@ class AssimilationState(NamedTuple):
 
 @dataclass(frozen=True)
 class Assimilation:
-    """One update of all members, as a run of the engine."""
+    """One update of all members, as a run of the engine.
+
+    Its data are padded (rows without a number), so that a stream compiles a few programs instead of
+    one for every new label; each step draws its batch from the rows that are there.
+    """
 
     filter: DEnFi
 
@@ -134,7 +138,8 @@ class Assimilation:
         return MAP(own.learning_rate, own.update_steps, None, own.batch_size, "adam", own.schedule)
 
     def plan(self, num_data: int) -> Plan:
-        return self._descent.plan(num_data)._replace(num_chains=self.filter.size)
+        steps = self.filter.update_steps
+        return Plan(steps, num_warmup=steps, num_chains=self.filter.size)
 
     def init(self, key: Array, target: Target, params: Start, batch: Batch) -> AssimilationState:
         # The optimiser starts afresh: its memory is of other weights and other data.
@@ -145,15 +150,23 @@ class Assimilation:
         self, key: Array, target: Target, state: AssimilationState, batch: Batch
     ) -> tuple[AssimilationState, Info]:
         forgetful = self.filter.memory == "new"
+        assert batch.row is not None  # `padded` numbers them
+        there: Array = batch.row >= 0
+        count = jnp.sum(there)
+        if len(there) > self.filter.batch_size:
+            chosen = jax.random.randint(key, (self.filter.batch_size,), 0, count)
+            batch = jax.tree.map(lambda column: column[chosen], batch)
+            there = jnp.ones(len(chosen), bool)
         if forgetful:
             batch = with_noisy_targets(target, state.key, batch)
 
         def objective(params: Params) -> tuple[Array, Info]:
-            log_likelihood = target.log_likelihood(params, batch, no_noise)
+            terms = target.model.log_likelihood(params, batch)
+            log_likelihood = count * jnp.sum(jnp.where(there, terms, 0.0)) / jnp.sum(there)
             log_prior = 0.0 if forgetful else target.log_prior(params)
             held = distance(params, state.start)
             energy = held - (log_likelihood + log_prior) / target.temperature
-            return energy / target.num_data, {"nll": -log_likelihood / target.num_data}
+            return energy / count, {"nll": -log_likelihood / count}
 
         descent, info = optimize.descend_on(
             self._descent, target.num_data, state.descent, objective
@@ -223,3 +236,13 @@ def starts_of(method: DEnFi, posterior: Samples, key: Array) -> list[Start]:
     ]
     pull = pull_of(method, inflated)
     return [Start(member, pull) for member in inflated]
+
+
+def padded(batch: Batch) -> Batch:
+    """The batch with rows up to the next eighth of a power of two; those added have no number."""
+    count = len(batch.x)
+    step = max(8, 2 ** (count.bit_length() - 4))
+    more = -count % step
+    wide = lambda column: jnp.pad(column, [(0, more)] + [(0, 0)] * (column.ndim - 1))  # noqa: E731
+    numbers = jnp.pad(jnp.arange(count), (0, more), constant_values=-1)
+    return Batch(wide(batch.x), wide(batch.y), numbers)

@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array
 
 from credo.errors import CredoError
-from credo.inference.denfi import Assimilation, DEnFi, starts_of
+from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
 from credo.inference.engine import check_data, infer
 from credo.inference.registry import method_from, options_of
 from credo.keys import as_key
@@ -47,7 +47,7 @@ def update(
             f"{record.method!r}; fit with credo.DEnFi()"
         )
     chosen: DEnFi = method or method_from(record.method, record.options)
-    batch = check_data(posterior.model, data, whole=False)
+    batch = padded(check_data(posterior.model, data, whole=False))
     target = Target(posterior.model, len(batch.x), batch.x.shape[1:], temperature)
     if target.input_shape != tuple(record.input_shape):
         raise CredoError(

@@ -40,6 +40,9 @@ TINY = {
         "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
         "num_draws": 5,
     },
+    "stream": {
+        "labels": 40, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 1,
+    },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
     "bnn-posteriors": {
@@ -47,7 +50,7 @@ TINY = {
         "ensemble_size": 2, "num_steps": 5, "temperatures": (1.0,),
     },
 }  # fmt: skip
-WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc")
+WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc", "stream")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

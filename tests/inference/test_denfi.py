@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import credo
-from credo.inference import denfi
+from credo.inference import denfi, engine
 from credo.networks import MLP
 from tests.inference.test_ensemble import are_draws_of, weights
 from tests.inference.test_exact import COVARIANCE, DESIGN, MEAN, MODEL, NOISE, PRIOR, X, Y
@@ -96,6 +96,27 @@ def test_one_member_without_inflation_is_a_plain_warm_start():
         params = optax.apply_updates(params, updates)
     for a, b in zip(jax.tree.leaves(after.draws), jax.tree.leaves(params), strict=True):
         np.testing.assert_allclose(a[0, 0], b, rtol=1e-9)
+
+
+def test_a_stream_of_single_labels_compiles_once():
+    posterior = credo.fit(CLASSES, (X[:8], LABELS[:8]), ONE)
+    posterior = credo.update(posterior, (X[:9], LABELS[:9]), key=1)
+    before = engine._advance._cache_size()
+    for count in range(10, 16):
+        posterior = credo.update(posterior, (X[:count], LABELS[:count]), key=count)
+    assert engine._advance._cache_size() == before
+    credo.update(posterior, (np.tile(X, (2, 1)), np.tile(LABELS, 2)), key=0)
+    assert engine._advance._cache_size() > before  # so the counter counts
+
+
+def test_batches_of_an_update_are_drawn_from_the_rows_that_are_there():
+    """Padding, whose y is 0, would pull the prediction away from 3."""
+    y = np.full(30, 3.0)
+    model = credo.Model(MLP(hidden=()), credo.Normal(1.0), credo.NormalPrior(100.0))
+    method = credo.DEnFi(size=1, inflation=0.0, learning_rate=0.1, update_steps=600, batch_size=5)
+    before = credo.fit(model, (np.ones((3, 1)), np.zeros(3)), method)
+    after = credo.update(before, (np.ones((30, 1)), y), key=1)
+    np.testing.assert_allclose(credo.predict(after, np.ones((1, 1))).mean, 3.0, rtol=1e-3)
 
 
 def test_localisation_is_a_prior_at_the_inflated_member():
