@@ -1,18 +1,26 @@
 """What the rows of SGLD and SGHMC share: their peers on 784-500-500-10 at batch 128."""
 
+import functools
+
+from harness.row import Row
+
 from rows._images import WIDTHS, images, torch_mlp, weights
 
 ROWS, BATCH, STEPS = 10_000, 128, 400
 RATE = 1e-2  # on the mean loss: 1e-6 on the sum
 
 
-def credo_chain(method):
+def credo_chains(sampler, num_chains):
     import warnings
 
     import credo
 
     warnings.simplefilter("ignore", credo.CredoWarning)  # one short chain proves nothing
     data = images(ROWS)
+    method = sampler(
+        learning_rate=RATE, num_chains=num_chains, num_warmup=STEPS - 1, num_samples=1, thin=1,
+        batch_size=BATCH,
+    )  # fmt: skip
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
     return lambda: credo.fit(model, data, method, progress=False).record.history["loss"].mean()
 
@@ -36,29 +44,33 @@ def jax_problem():
     return params, log_density, (x, y)
 
 
-def blackjax_chain(make_step):
-    """`make_step(log_density)` gives (key, params, batch) → params; the run is one scan."""
+def blackjax_chains(make_step, num_chains, gradients_per_call=1):
+    """`make_step(log_density)` gives (key, params, batch) → params; a chain is one scan."""
     import jax
 
     params, log_density, (x, y) = jax_problem()
     step = make_step(log_density)
 
-    @jax.jit
-    def run(params, key, x, y):
+    def chain(params, key, x, y):
         def one(params, key):
             batch_key, step_key = jax.random.split(key)
             rows = jax.random.randint(batch_key, (BATCH,), 0, ROWS)
             return step(step_key, params, (x[rows], y[rows])), None
 
-        return jax.lax.scan(one, params, jax.random.split(key, STEPS))[0]
+        return jax.lax.scan(one, params, jax.random.split(key, STEPS // gradients_per_call))[0]
+
+    # One after another: under vmap four chains took longer.
+    run = jax.jit(chain)
+    keys = jax.random.split(jax.random.key(0), num_chains)
 
     def repetition():
-        jax.block_until_ready(run(params, jax.random.key(0), x, y))
+        for key in keys:
+            jax.block_until_ready(run(params, key, x, y))
 
     return repetition
 
 
-def posteriors_chain(build):
+def posteriors_chains(build, num_chains):
     """`build(log_posterior)` gives a transform of the posteriors library."""
     import torch
     from torch.func import functional_call
@@ -75,9 +87,69 @@ def posteriors_chain(build):
     transform = build(log_posterior)
 
     def repetition():
-        state = transform.init({name: p.detach() for name, p in network.named_parameters()})
-        for _ in range(STEPS):
-            rows = torch.randint(ROWS, (BATCH,))
-            state, _ = transform.update(state, (x[rows], y[rows]))
+        for _ in range(num_chains):
+            state = transform.init({name: p.detach() for name, p in network.named_parameters()})
+            for _ in range(STEPS):
+                rows = torch.randint(ROWS, (BATCH,))
+                state, _ = transform.update(state, (x[rows], y[rows]))
 
     return repetition
+
+
+def credo_sgld(num_chains):
+    import credo
+
+    return credo_chains(credo.SGLD, num_chains)
+
+
+def credo_sghmc(num_chains):
+    import credo
+
+    return credo_chains(credo.SGHMC, num_chains)
+
+
+def blackjax_sgld(num_chains):
+    import blackjax
+    import jax
+
+    def make_step(log_density):
+        kernel = blackjax.sgld(jax.grad(log_density))
+        return lambda key, params, batch: kernel.step(key, params, batch, RATE / ROWS)
+
+    return blackjax_chains(make_step, num_chains)
+
+
+def blackjax_sghmc(num_chains):
+    import blackjax
+    import jax
+
+    def make_step(log_density):
+        kernel = blackjax.sghmc(jax.grad(log_density), num_integration_steps=10)
+        return lambda key, params, batch: kernel.step(key, params, batch, RATE / ROWS)
+
+    return blackjax_chains(make_step, num_chains, gradients_per_call=10)
+
+
+def posteriors_sgld(num_chains):
+    import posteriors
+
+    return posteriors_chains(lambda f: posteriors.sgmcmc.sgld.build(f, lr=RATE / ROWS), num_chains)
+
+
+def posteriors_sghmc(num_chains):
+    import posteriors
+
+    build = lambda f: posteriors.sgmcmc.sghmc.build(f, lr=(RATE / ROWS) ** 0.5)  # noqa: E731
+    return posteriors_chains(build, num_chains)
+
+
+def langevin_row(name, num_chains, sides, note):
+    chains = "one chain" if num_chains == 1 else f"{num_chains} chains"
+    return Row(
+        title=f"{name} step: 784-500-500-10, batch 128, {chains}",
+        sides={side: functools.partial(make, num_chains) for side, make in sides.items()},
+        work=STEPS * num_chains,
+        unit="steps/s",
+        targets={"BlackJAX": 1.2, "posteriors": 2.5},
+        note=note,
+    )

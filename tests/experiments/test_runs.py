@@ -41,7 +41,7 @@ TINY = {
         "num_draws": 5,
     },
     "stream": {
-        "labels": 40, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 1,
+        "labels": 40, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 2,
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
