@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, str] = {
     "uci-dropout": "uci_dropout.UciDropout",
     "lenet-anchors": "lenet_anchors.LeNetAnchors",
     "lenet-ensemble": "lenet_ensemble.LeNetEnsemble",
+    "sgld-tuning": "sgld_tuning.SgldTuning",
     "stream": "stream.Stream",
     "sparse-dropout": "sparse_dropout.SparseDropout",
     "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",

@@ -40,6 +40,7 @@ TINY = {
         "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
         "num_draws": 5,
     },
+    "sgld-tuning": {"rates": (0.01, 0.1), "num_steps": 30, "num_chains": 2},
     "stream": {
         "labels": 40, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 2,
     },
@@ -50,7 +51,7 @@ TINY = {
         "ensemble_size": 2, "num_steps": 5, "temperatures": (1.0,),
     },
 }  # fmt: skip
-WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc", "stream")
+WITHOUT_DATA = ("weight-decay", "dropout-functions", "sgd-to-mcmc", "sgld-tuning", "stream")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
