@@ -31,6 +31,7 @@ class Plane(NamedTuple):
     """disagreement / (1 − accuracy): 1 where every mistake, and only mistakes, differ."""
 
 
+@jax.jit  # one program for all leaves
 def stack(members: list[Params]) -> Params:
     """Parameters of several networks as one pytree, the member first."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
@@ -129,10 +130,12 @@ def prediction_map(
     Reference: van der Maaten & Hinton, Visualizing Data using t-SNE, JMLR 2008.
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     flat = np.asarray(probs, np.float32).reshape(len(probs), -1)
     if len(flat) < 4:
         raise CredoError(f"a map needs at least 4 functions, got {len(flat)}")
     perplexity = min(perplexity, (len(flat) - 1) / 3)
-    placed = TSNE(2, perplexity=perplexity, init="pca", random_state=seed, n_jobs=1)
-    return np.asarray(placed.fit_transform(flat), np.float64)
+    placed = TSNE(2, perplexity=perplexity, init="pca", random_state=seed)
+    with threadpool_limits(1):  # more threads mostly wait for each other: ten times the work
+        return np.asarray(placed.fit_transform(flat), np.float64)

@@ -57,6 +57,7 @@ def bezier(times: Any) -> Any:
     return jnp.stack(parts, -1) if isinstance(times, jax.Array) else np.stack(parts, -1)
 
 
+@jax.jit
 def combine(anchors: Params, coefficients: Any) -> Params:
     """Σ_i c_i A_i for one row of coefficients, or a stack of them for several."""
     weights = jnp.asarray(coefficients)
@@ -138,7 +139,7 @@ def train_tunnel(
 
     batch = as_batch(data)
     rule = optax.adam(optax.cosine_decay_schedule(learning_rate, max(num_steps, 1)))
-    control = combine(stack([first, second]), [0.5, 0.5])
+    control = combine(stack([first, second]), jnp.array([0.5, 0.5]))
     carry = (control, rule.init(control))
     size = min(batch_size, len(batch.x))
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from credo.evaluation.landscape import member, stack
+from credo.evaluation.landscape import member
 from credo.keys import as_key, bulk_normal
 from credo.model import Model
 from credo.networks import Params, site_shapes
@@ -24,6 +24,11 @@ def random_directions(
     key: int | Array, model: Model, params: Params, record: Record, scale: float, num_draws: int
 ) -> Samples:
     """θ + scale · ‖θ‖ v, with directions v uniform on the unit sphere."""
+    return Samples(model, _scattered(as_key(key), params, scale, num_draws), record)
+
+
+@jax.jit(static_argnames="num_draws")
+def _scattered(key: Array, params: Params, scale: float, num_draws: int) -> Params:
     flat, unravel = ravel_pytree(params)
 
     def one(draw_key: Array) -> Params:
@@ -31,8 +36,8 @@ def random_directions(
         length = scale * jnp.linalg.norm(flat) / jnp.linalg.norm(direction)
         return unravel(flat + length * direction)
 
-    draws = [one(each) for each in jax.random.split(as_key(key), num_draws)]
-    return Samples(model, jax.tree.map(lambda leaf: leaf[None], stack(draws)), record)
+    draws = jax.vmap(one)(jax.random.split(key, num_draws))
+    return jax.tree.map(lambda leaf: leaf[None], draws)
 
 
 def dropout(model: Model, params: Params, record: Record, scale: float) -> NoisyNetwork:
@@ -46,7 +51,7 @@ def diagonal_normal(
     model: Model, params: Params, trajectory: Params, record: Record, scale: float
 ) -> NormalWeights:
     """N(θ, scale² diag(σ²)), with σ the spread of each weight along the (stacked) trajectory."""
-    std = jax.tree.map(lambda leaf: scale * jnp.std(leaf, axis=0), trajectory)
+    std = jax.tree.map(lambda leaf: scale * np.std(leaf, axis=0), trajectory)
     return NormalWeights(model, params, std, record)
 
 
@@ -60,6 +65,6 @@ def low_rank_normal(
     # The small matrix of inner products has the same spectrum as the covariance of all weights.
     vectors = np.linalg.eigh(centered.astype(np.float64) @ centered.T).eigenvectors
     factor = centered.T @ vectors[:, ::-1][:, : min(rank, count - 1)] / np.sqrt(count - 1)
-    nothing = jax.tree.map(jnp.zeros_like, params)
+    nothing = jax.tree.map(np.zeros_like, params)
     scaled = jnp.asarray(scale * factor, flat.dtype)
     return LowRankNormal(model, params, nothing, scaled, record)

@@ -10,13 +10,13 @@ from credo.experiments.landscape_study import MEMBERS, Findings
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colors that can be told apart on white and on black, also by most color-blind readers.
-COLORS = ("#3182bd", "#e6550d", "#31a354", "#8f6bc4", "#c9a227", "#d6619e", "#7f8c8d", "#17a2b8")
+# Colors that can be told apart on white and on black.
+COLORS = ("#3182bd", "#e6550d", "#31a354", "#8f6bc4", "#c9a227", "#d62728")
 MARKS = {
     "random directions": ("x", "#7f8c8d"),
-    "dropout": ("^", "#8f6bc4"),
-    "diagonal normal": ("s", "#31a354"),
-    "low-rank normal": ("v", "#c9a227"),
+    "dropout": ("^", "#d6619e"),
+    "diagonal normal": ("s", "#17a2b8"),
+    "low-rank normal": ("v", "#9c6b4f"),
     MEMBERS: ("*", "#e6550d"),
 }
 ROUTE_STYLES = {
@@ -45,8 +45,8 @@ def draw_matrix(axes: "Axes", matrix: np.ndarray, highest: float) -> None:
     for row, column in np.ndindex(count, count):
         value = matrix[row, column]
         color = "#ffffff" if value > 0.55 * highest else "#111111"
-        place = (column + 0.5, row + 0.5)
-        axes.text(*place, f"{value:.2f}", ha="center", va="center", color=color, fontsize=8)
+        shown = f"{value:.2f}" if highest > 0.1 else f"{value:.3f}"
+        axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", color=color, fontsize=8)
 
 
 def draw_map(axes: "Axes", findings: Findings) -> None:
@@ -54,11 +54,21 @@ def draw_map(axes: "Axes", findings: Findings) -> None:
     for index, path in enumerate(findings.places):
         color = member_color(index)
         axes.plot(*path.T, color=color, linewidth=0.8, alpha=0.7)
-        axes.scatter(*path.T, s=8, color=color)
-        axes.scatter(*path[-1], s=110, marker="*", color=color, label=f"member {index}", zorder=3)
+        axes.scatter(path[:, 0], path[:, 1], s=8, color=color)
+        axes.scatter(
+            path[-1, 0],
+            path[-1, 1],
+            s=110,
+            marker="*",
+            color=color,
+            label=f"member {index}",
+            zorder=3,
+        )
     for name, cloud in findings.clouds.items():
         marker, color = MARKS[name]
-        axes.scatter(*cloud.T, s=16, marker=marker, color=color, linewidth=0.8, label=name)
+        axes.scatter(
+            cloud[:, 0], cloud[:, 1], s=16, marker=marker, color=color, linewidth=0.8, label=name
+        )
     axes.set(xticks=[], yticks=[], xlabel="t-SNE of the predictions")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
@@ -115,24 +125,17 @@ def draw_slice(axes: "Axes", findings: Findings) -> None:
         axes.plot(*corner, marker="*", markersize=11, color=member_color(index),
                   markeredgecolor="#ffffff", markeredgewidth=0.7)  # fmt: skip
         axes.annotate(f"{index}", corner, (6, 6), textcoords="offset points", color="#ffffff")
-    bar = axes.figure.colorbar(drawn, ax=axes, label="log₁₀ loss")
-    bar.locator = _ticks(levels)
-    bar.update_ticks()
+    beside = axes.inset_axes((1.04, 0.0, 0.045, 1.0))
+    ticks = np.linspace(levels[0], levels[-1], 5)
+    bar = axes.figure.colorbar(drawn, cax=beside, ticks=ticks, label="loss")
+    bar.set_ticklabels([f"{10**tick:.2g}" for tick in ticks])
     axes.set(aspect="equal", xlabel="distance in weights")
-
-
-def _ticks(levels: np.ndarray):
-    from matplotlib.ticker import FixedLocator
-
-    return FixedLocator(np.round(np.linspace(levels[0], levels[-1], 5), 2).tolist())
 
 
 def draw_training(axes: "Axes", findings: Findings) -> None:
     """Snapshots of member 0 against its end: cosine of weights, and disagreement."""
     steps = np.arange(1, len(findings.own_cosine) + 1) / len(findings.own_cosine)
     axes.plot(steps, findings.own_cosine, color="#3182bd", marker=".", label="cosine of weights")
-    axes.plot(
-        steps, findings.own_disagreement, color="#e6550d", marker=".", label="disagreement"
-    )
+    axes.plot(steps, findings.own_disagreement, color="#e6550d", marker=".", label="disagreement")
     axes.set(xlabel="share of the training", ylabel="with its end", ylim=(0, 1.02))
     axes.legend(fontsize=8)

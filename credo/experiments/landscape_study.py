@@ -56,8 +56,11 @@ class Study:
                 f"a landscape needs at least 3 members, for the plane through three solutions, "
                 f"got {self.num_members}"
             )
-        if self.num_steps < 4:
-            raise CredoError(f"training needs at least 4 steps, got {self.num_steps}")
+        least = {"num_steps": 4, "num_snapshots": 2, "tunnel_steps": 1, "num_points": 3,
+                 "num_rows": 2}  # fmt: skip
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise CredoError(f"{name} must be at least {bound}, got {getattr(self, name)}")
 
 
 class Path(NamedTuple):
@@ -118,8 +121,10 @@ def explore(
     assert isinstance(fitted, Samples)
     rng = np.random.default_rng(settings.seed)
     train, test = (_some(rng, part, settings.num_rows) for part in (train, test))
-    ends = jax.tree.map(lambda leaf: leaf[:, -1], fitted.draws)
-    own = jax.tree.map(lambda leaf: leaf[0], fitted.draws)
+    # On the host, where taking a part compiles nothing.
+    draws = jax.tree.map(np.asarray, fitted.draws)
+    ends = jax.tree.map(lambda leaf: leaf[:, -1], draws)
+    own = jax.tree.map(lambda leaf: leaf[0], draws)
     probs = _probs(fitted, test.x)
     probs = probs.reshape(settings.num_members, -1, *probs.shape[1:])
     labels = probs[:, -1].argmax(axis=2)

@@ -21,6 +21,7 @@ EXPERIMENTS: dict[str, str] = {
     "lenet-anchors": "lenet_anchors.LeNetAnchors",
     "sparse-dropout": "sparse_dropout.SparseDropout",
     "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",
+    "landscape": "landscape.Landscape",
     "bnn-posteriors": "bnn_posteriors.BnnPosteriors",
 }
 
