@@ -89,7 +89,7 @@ def normalized(
     Not a number where there are no mistakes.
 
     Example:
-        >>> float(normalized(0.1, 0.8))
+        >>> float(normalized(0.25, 0.5))
         0.5
     """
     mistakes = 1.0 - np.asarray(accuracy, float)

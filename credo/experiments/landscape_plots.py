@@ -45,7 +45,7 @@ def draw_matrix(axes: "Axes", matrix: np.ndarray, highest: float) -> None:
     for row, column in np.ndindex(count, count):
         value = matrix[row, column]
         color = "#ffffff" if value > 0.55 * highest else "#111111"
-        shown = f"{value:.2f}" if highest > 0.1 else f"{value:.3f}"
+        shown = f"{value:.3f}" if highest < 0.1 else f"{value:.2f}".replace("-0.00", "0.00")
         axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", color=color, fontsize=8)
 
 
@@ -138,4 +138,4 @@ def draw_training(axes: "Axes", findings: Findings) -> None:
     axes.plot(steps, findings.own_cosine, color="#3182bd", marker=".", label="cosine of weights")
     axes.plot(steps, findings.own_disagreement, color="#e6550d", marker=".", label="disagreement")
     axes.set(xlabel="share of the training", ylabel="with its end", ylim=(0, 1.02))
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="center right")
