@@ -87,10 +87,10 @@ def draw_plane(axes: "Axes", findings: Findings) -> None:
         shown = plane.accuracy >= lowest
         axes.scatter(
             plane.accuracy[shown], plane.normalized[shown], s=size, marker=marker, color=color,
-            linewidth=0.8, label=name,
+            linewidth=0.8, label=name, zorder=3 if name == MEMBERS else 2,
         )  # fmt: skip
     axes.set(xlabel="accuracy", ylabel="disagreement / (1 − accuracy)", ylim=(0, None))
-    axes.legend(fontsize=7, loc="lower left")
+    axes.legend(fontsize=7)
 
 
 def draw_losses(axes: "Axes", findings: Findings) -> None:

@@ -144,3 +144,14 @@ def test_impossible_requests_are_refused():
         credo.SWAG(rank=1)
     with pytest.raises(credo.CredoError, match=r"collect 1 networks.*collect_every"):
         credo.fit(MODEL, (X, Y), credo.SWAG(num_steps=100, collect_every=20))
+
+
+def test_posteriors_of_several_runs_can_be_stacked():
+    """As an ensemble holds them: one pytree, the member first."""
+    members = [credo.fit(MODEL, (X, Y), credo.SWAG(**SETTINGS), key=key) for key in (1, 2)]
+    stacked = jax.tree.map(lambda *leaves: jax.numpy.stack(leaves), *members)
+    keys = jax.random.split(jax.random.key(0), 2)
+    drawn = jax.vmap(lambda posterior, key: posterior.realize(key)[0])(stacked, keys)
+    for index, member in enumerate(members):
+        one = flat(jax.tree.map(lambda leaf, i=index: leaf[i], drawn))
+        np.testing.assert_allclose(one, flat(member.realize(keys[index])[0]), rtol=1e-12)
