@@ -55,7 +55,8 @@ class Landscape:
     """Folder of data sets."""
 
     def run(self) -> None:
-        from credo.experiments.landscape_study import Study, explore
+        from credo.experiments.landscape_findings import Study
+        from credo.experiments.landscape_study import explore
         from credo.model import default_model
         from credo.report.landscape_page import write_landscape
 

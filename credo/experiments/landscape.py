@@ -14,7 +14,8 @@ import numpy as np
 from credo.data import load
 from credo.data.dataset import Split
 from credo.experiments import landscape_plots as plots
-from credo.experiments.landscape_study import MEMBERS, Findings, Study, comparable, explore
+from credo.experiments.landscape_findings import MEMBERS, Findings, Study, comparable
+from credo.experiments.landscape_study import explore
 from credo.experiments.page import Page, Pattern, new_figure
 from credo.model import Categorical, Model, NormalPrior
 from credo.networks import LeNet

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credo.evaluation.landscape import independent_disagreement, normalized
-from credo.experiments.landscape_study import MEMBERS, Findings
+from credo.experiments.landscape_findings import MEMBERS, Findings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,20 +4,26 @@ After Fort, Hu & Lakshminarayanan, Deep Ensembles: A Loss Landscape Perspective,
 `credo landscape` makes a page of it, `credo reproduce landscape` a result.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from credo.data.dataset import Split
-from credo.errors import CredoError
-from credo.evaluation import Estimate, classification, mean_estimate
+from credo.evaluation import classification, mean_estimate
 from credo.evaluation import landscape as ls
 from credo.evaluation import landscape_paths as paths
 from credo.evaluation import landscape_subspaces as subspaces
 from credo.evaluation.landscape import Plane
 from credo.evaluation.landscape_alignment import align
+from credo.experiments.landscape_findings import (
+    MEMBERS,
+    Findings,
+    Path,
+    Scores,
+    Study,
+    comparable,
+)
 from credo.inference import MAP, fit
 from credo.inference.trajectory import Trajectories
 from credo.model import Model
@@ -31,81 +37,6 @@ SCALES = {
     "diagonal normal": (0.5, 1.0, 2.0, 4.0, 8.0, 12.0),
     "low-rank normal": (0.5, 1.0, 2.0, 4.0, 8.0, 12.0),
 }
-MEMBERS = "independent solutions"
-
-
-@dataclass(frozen=True)
-class Study:
-    """How a landscape is looked at."""
-
-    num_members: int = 5
-    num_steps: int = 2000
-    learning_rate: float = 1e-3
-    batch_size: int = 64
-    num_snapshots: int = 20
-    tunnel_steps: int = 1000
-    num_points: int = 25
-    """Points of a path, and of a side of the slice."""
-    num_rows: int = 2000
-    """Rows of the training part behind every loss, and of the test part behind predictions."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.num_members < 3:
-            raise CredoError(
-                f"a landscape needs at least 3 members, for the plane through three solutions, "
-                f"got {self.num_members}"
-            )
-        least = {"num_steps": 4, "num_snapshots": 2, "tunnel_steps": 1, "num_points": 3,
-                 "num_rows": 2}  # fmt: skip
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise CredoError(f"{name} must be at least {bound}, got {getattr(self, name)}")
-
-
-class Path(NamedTuple):
-    """What is met on the way from one solution to another."""
-
-    loss: np.ndarray
-    """On training rows."""
-    accuracy: np.ndarray
-    """On test rows."""
-    change: np.ndarray
-    """Disagreement with the first end on test rows."""
-    barrier: float
-
-
-class Scores(NamedTuple):
-    """How well networks predict together."""
-
-    accuracy: Estimate
-    nll: Estimate
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a study found. Members are numbered; the base solution of all subspaces is member 0."""
-
-    cosine: np.ndarray
-    disagreement: np.ndarray
-    own_cosine: np.ndarray
-    """Of each snapshot of member 0 with its end."""
-    own_disagreement: np.ndarray
-    accuracy: np.ndarray
-    """Of each member on the test rows."""
-    places: np.ndarray
-    """t-SNE of the snapshots, (member, snapshot, 2)."""
-    clouds: dict[str, np.ndarray]
-    """t-SNE of the samples around member 0 that are nearly as accurate as it."""
-    stays: float
-    """Share of late snapshots whose nearest function is of the same member."""
-    planes: dict[str, Plane]
-    together: dict[str, Scores]
-    times: np.ndarray
-    routes: dict[str, Path]
-    slice: paths.Slice
-    num_classes: int
 
 
 def explore(
@@ -198,12 +129,6 @@ def _planes(labels: np.ndarray, probs: np.ndarray, samples: Any, y: np.ndarray) 
     seen = {MEMBERS: probs[1:, -1]}
     seen |= {name: np.concatenate(list(by_scale.values())) for name, by_scale in samples.items()}
     return {name: ls.diversity_accuracy(labels[0], found, y) for name, found in seen.items()}
-
-
-def comparable(findings_planes: dict[str, Plane], name: str, slack: float = 0.01) -> np.ndarray:
-    """Which samples are at most `slack` less accurate than the least accurate member."""
-    least = findings_planes[MEMBERS].accuracy.min() - slack
-    return findings_planes[name].accuracy >= least
 
 
 def _map(probs: np.ndarray, samples: Any, planes: Any, seed: int) -> tuple[np.ndarray, dict]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from credo.experiments import landscape_plots as plots
-from credo.experiments.landscape_study import MEMBERS, Findings, comparable
+from credo.experiments.landscape_findings import MEMBERS, Findings, comparable
 from credo.files import atomic_path
 from credo.report.page import document
 from credo.report.sections import one_panel, panels, paragraph, section
