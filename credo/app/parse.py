@@ -16,6 +16,7 @@ from credo.app.compare import Compare
 from credo.app.evaluate import Evaluate
 from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import flag, hyperparameters, summary
+from credo.app.landscape import Landscape
 from credo.app.methods import Methods
 from credo.app.predict import Predict
 from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
@@ -32,6 +33,7 @@ COMMANDS: dict[str, type] = {
     "methods": Methods,
     "reproduce": Reproduce,
     "theatre": Theatre,
+    "landscape": Landscape,
 }
 DESCRIPTION = (
     "Networks that know what they do not know. `credo COMMAND --help` lists the flags of a "

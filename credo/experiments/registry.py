@@ -24,6 +24,7 @@ EXPERIMENTS: dict[str, str] = {
     "stream": "stream.Stream",
     "sparse-dropout": "sparse_dropout.SparseDropout",
     "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",
+    "landscape": "landscape.Landscape",
     "bnn-posteriors": "bnn_posteriors.BnnPosteriors",
 }
 

@@ -23,6 +23,7 @@ from credo.inference.sampling import sample
 from credo.inference.sghmc import SGHMC
 from credo.inference.sgld import SGLD
 from credo.inference.streaming import fit_predict
+from credo.inference.swag import SWAG
 from credo.inference.updating import update
 from credo.inference.variational_dropout import VariationalDropout
 
@@ -34,6 +35,7 @@ __all__ = [
     "NUTS",
     "SGHMC",
     "SGLD",
+    "SWAG",
     "BayesByBackprop",
     "ConcreteDropout",
     "ConstantSGD",

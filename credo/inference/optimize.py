@@ -38,11 +38,16 @@ def plan_descent(method: Any, num_data: int) -> Plan:
 
 
 def optimizer(method: Any, num_data: int) -> Any:
-    """The method's optimiser as an Optax gradient transformation."""
+    """The method's optimiser as an Optax gradient transformation.
+
+    A method whose learning rate goes its own way has a function `rates` that gives the schedule.
+    """
     import optax  # here, so that `import credo` does not wait for it
 
     rate: Any = method.learning_rate
-    if method.schedule == "cosine":
+    if hasattr(method, "rates"):
+        rate = method.rates(num_data)
+    elif method.schedule == "cosine":
         rate = optax.cosine_decay_schedule(rate, plan_descent(method, num_data).num_steps)
     makers = {"adam": optax.adam, "sgd": optax.sgd, "momentum": lambda r: optax.sgd(r, 0.9)}
     return makers[method.optimizer](rate)

@@ -20,6 +20,7 @@ from credo.inference.metropolis import Metropolis
 from credo.inference.nuts import NUTS
 from credo.inference.sghmc import SGHMC
 from credo.inference.sgld import SGLD
+from credo.inference.swag import SWAG
 from credo.inference.variational_dropout import VariationalDropout
 
 METHODS: dict[str, type] = {
@@ -29,6 +30,7 @@ METHODS: dict[str, type] = {
     "concrete-dropout": ConcreteDropout,
     "variational-dropout": VariationalDropout,
     "bayes-by-backprop": BayesByBackprop,
+    "swag": SWAG,
     "exact": Exact,
     "metropolis": Metropolis,
     "mala": MALA,

@@ -1,6 +1,7 @@
 """Posteriors: what inference gives and prediction takes."""
 
 from credo.posterior.dense import DenseNormal
+from credo.posterior.low_rank import LowRankNormal
 from credo.posterior.mixture import Mixture, mix
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
@@ -10,6 +11,7 @@ from credo.posterior.storage import Posterior, load, save
 
 __all__ = [
     "DenseNormal",
+    "LowRankNormal",
     "Mixture",
     "NoisyNetwork",
     "NormalWeights",

@@ -59,13 +59,20 @@ def write_report(comparison: Comparison, path: str | os.PathLike) -> None:
 def html_page(comparison: Comparison, numbers_name: str) -> str:
     """The page as text."""
     title = f"{comparison.data.name}: {', '.join(comparison.runs)}"
+    note = escape(data_note(comparison))
+    note += f" The same numbers as JSON: <code>{escape(numbers_name)}</code>."
     who = "which method knows what it does not know?"
     if len(comparison.runs) == 1:
         who = f"does {next(iter(comparison.runs))} know what it does not know?"
     heading = f"{comparison.data.name}: {who}"
-    style = Path(__file__).with_name("style.css").read_text("utf-8")
-    links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in CONTENTS.items())
     body = "\n".join(make(comparison) for make in SECTIONS)
+    return document(title, heading, note, CONTENTS, body)
+
+
+def document(title: str, heading: str, note: str, contents: dict[str, str], body: str) -> str:
+    """A page that needs no other; `note` and `body` are HTML, the rest is text."""
+    style = Path(__file__).with_name("style.css").read_text("utf-8")
+    links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in contents.items())
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -77,8 +84,7 @@ def html_page(comparison: Comparison, numbers_name: str) -> str:
 <body>
 <header>
 <h1>{escape(heading)}</h1>
-<p>{escape(data_note(comparison))}
-The same numbers as JSON: <code>{escape(numbers_name)}</code>.</p>
+<p>{note}</p>
 <nav aria-label="Contents"><ul>{links}</ul></nav>
 </header>
 <main>

@@ -34,14 +34,14 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def panels(drawings: dict[str, str], captions: dict[str, str]) -> str:
-    """One figure per method, side by side where there is room."""
+def panels(drawings: dict[str, str], captions: dict[str, str], wide: bool = False) -> str:
+    """Figures side by side where there is room (one per method), or each over the whole width."""
     figures = "".join(
         f"<figure><figcaption>{escape(name)} <small>{escape(captions.get(name, ''))}</small>"
         f"</figcaption>{drawing}</figure>"
         for name, drawing in drawings.items()
     )
-    return f'<div class="panels">{figures}</div>'
+    return f'<div class="panels{" wide" * wide}">{figures}</div>'
 
 
 def one_panel(draw: Callable) -> Callable[["Figure"], None]:

@@ -11,6 +11,7 @@ from credo.data.dataset import Dataset, Split
 from credo.experiments import (
     bayesian_convnet,
     bnn_posteriors,
+    landscape,
     lenet_anchors,
     lenet_ensemble,
     mnist,
@@ -46,6 +47,10 @@ TINY = {
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
+    "landscape": {
+        "num_images": 100, "num_members": 3, "num_steps": 4, "tunnel_steps": 2, "num_rows": 30,
+        "num_points": 3,
+    },
     "bnn-posteriors": {
         "num_images": 20, "num_test": 30, "hidden": 3, "num_samples": 5, "num_leapfrog": 2,
         "ensemble_size": 2, "num_steps": 5, "temperatures": (1.0,),
@@ -71,10 +76,12 @@ def small(monkeypatch):
     monkeypatch.setattr(mnist, "MLP", lambda hidden: MLP(hidden=(8, 8)))
     for module in (bayesian_convnet, lenet_anchors, lenet_ensemble):
         monkeypatch.setattr(module, "LeNet", lambda: MLP(hidden=(8,)))
-    loading = (
-        mnist, bayesian_convnet, bnn_posteriors, lenet_anchors, lenet_ensemble, sparse_dropout,
+    monkeypatch.setattr(landscape, "LeNet", lambda channels, hidden: MLP(hidden=(8,)))
+    reading = (
+        mnist, bayesian_convnet, bnn_posteriors, landscape, lenet_anchors, lenet_ensemble,
+        sparse_dropout,
     )  # fmt: skip
-    for module in loading:
+    for module in reading:
         monkeypatch.setattr(module, "load", few_images)
     monkeypatch.setattr(weight_decay, "SCALES", tuple(weight_decay.PANELS))
 
