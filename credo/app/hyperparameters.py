@@ -8,6 +8,8 @@ import textwrap
 import typing
 from typing import Any, NamedTuple
 
+from credo.inference import Method
+
 
 class Hyperparameter(NamedTuple):
     """One field of a method."""
@@ -38,7 +40,7 @@ def hyperparameters(method: type) -> list[Hyperparameter]:
 
 def _as_flag(hint: Any) -> Any:
     """A field that takes a method or its name takes its name here."""
-    return str if str in typing.get_args(hint) else hint
+    return str if Method in typing.get_args(hint) else hint
 
 
 def field_texts(cls: type) -> dict[str, str]:

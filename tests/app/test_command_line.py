@@ -188,3 +188,13 @@ def test_help_and_methods_start_quickly():
         [sys.executable, "-c", QUICK_START], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == [[0, 0, 0, 0], [], False]
+
+
+def test_flags_that_take_several_words_and_methods_by_name():
+    """A tuple stays a tuple; a field that takes a method takes its name."""
+    several = parse(["reproduce", "lenet-ensemble", "--sets", "mnist", "--num-epochs", "2"])
+    assert several.sets == ("mnist",) and several.num_epochs == (2.0,)
+    ensemble = parse(
+        ["fit", "iris", "--method", "ensemble", "--member", "dropout", "--size", "2", "--out", "m"]
+    )
+    assert ensemble.chosen_method() == credo.Ensemble("dropout", 2)
