@@ -18,7 +18,7 @@ from credo.data.dataset import Split
 from credo.errors import CredoWarning
 from credo.evaluation.evaluate import evaluate
 from credo.experiments.page import Page, Pattern, new_figure
-from credo.inference import HMC, MAP, SGHMC, SGLD, BayesByBackprop, Dropout, Method, fit
+from credo.inference import HMC, MAP, SGHMC, SGLD, BayesByBackprop, Dropout, Ensemble, Method, fit
 from credo.inference.convergence import function_space_rhat
 from credo.model import Categorical, Model, NormalPrior
 from credo.networks import MLP
@@ -85,17 +85,9 @@ class BnnPosteriors:
 
     def _predict(self, name: str, model: Model, train: Split, test: Split) -> Any:
         common: dict[str, Any] = {"num_steps": self.num_steps, "batch_size": 64}
-        if name == "ensemble":
-            members = [
-                _classes(predict(fit(model, train, MAP(**common), key), test.x))
-                for key in range(self.ensemble_size)
-            ]
-            probs = np.mean([member.probs for member in members], axis=0)
-            return CategoricalPredictive(
-                probs, np.mean([member.entropy for member in members], axis=0)
-            )
         methods: dict[str, Method] = {
             "MAP": MAP(**common),
+            "ensemble": Ensemble(MAP(**common), self.ensemble_size),
             "MC dropout": Dropout(0.2, **common),
             "mean-field VI": BayesByBackprop(**common),
             "SGLD": SGLD(num_warmup=self.num_steps, batch_size=64),

@@ -26,6 +26,7 @@ EXPERIMENTS: dict[str, str] = {
     "sgd-to-mcmc": "sgd_to_mcmc.SgdToMcmc",
     "landscape": "landscape.Landscape",
     "bnn-posteriors": "bnn_posteriors.BnnPosteriors",
+    "bnn-regression": "bnn_regression.BnnRegression",
 }
 
 

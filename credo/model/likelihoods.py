@@ -110,9 +110,10 @@ class NormalLearntScale:
 class NormalInputScale:
     """p(y | f) = N(f₁, softplus(f₂)²): the network also outputs the noise at each input.
 
-    With β above 0 each row's term is weighted by σ(x)^{2β}, held fixed in the gradient: rows that
-    the network thinks noisy are then not given up, and means come out better. 0.5 is a good value.
-    Those are no log densities any more: for methods that optimise, not for samplers.
+    With β above 0 each row's term is weighted by σ(x)^{2β} over the mean of that in the batch, held
+    fixed in the gradient: rows that the network thinks noisy are then not given up, and means come
+    out better. 0.5 is a good value. Those are no log densities any more: for methods that optimise,
+    not for samplers.
 
     Reference: Seitzer, Tavakoli, Antic & Martius, On the Pitfalls of Heteroscedastic Uncertainty
     Estimation with Probabilistic Neural Networks, ICLR 2022.
@@ -140,7 +141,8 @@ class NormalInputScale:
         mean, scale = self.moments(params, outputs)
         terms = _normal_log_probs(mean, scale, y)
         if self.beta:
-            terms *= jax.lax.stop_gradient(scale ** (2 * self.beta))
+            weights = jax.lax.stop_gradient(scale ** (2 * self.beta))
+            terms *= weights / jnp.mean(weights, axis=0)  # or the prior would weigh more
         return terms.sum(axis=-1)
 
     def check(self, y: np.ndarray) -> np.ndarray:

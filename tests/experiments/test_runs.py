@@ -51,6 +51,7 @@ TINY = {
         "num_images": 100, "num_members": 3, "num_steps": 4, "tunnel_steps": 2, "num_rows": 30,
         "num_points": 3,
     },
+    "bnn-regression": {"hidden": 3, "num_samples": 5, "num_leapfrog": 2, "num_steps": 5},
     "bnn-posteriors": {
         "num_images": 20, "num_test": 30, "hidden": 3, "num_samples": 5, "num_leapfrog": 2,
         "ensemble_size": 2, "num_steps": 5, "temperatures": (1.0,),

@@ -66,12 +66,13 @@ def test_input_dependent_noise_cannot_vanish():
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
 def test_the_weight_of_a_noisy_row(beta):
-    """∂/∂mean is σ^{2β} (y − mean)/σ²: with β = 1 that of the squared error."""
-    outputs, y = jnp.array([[0.3, 1.2]]), jnp.array([[1.1]])
+    """∂/∂mean is ∝ σ^{2β} (y − mean)/σ², with weights of mean 1; β = 1 is the squared error."""
+    outputs, y = jnp.array([[0.3, 1.2], [0.1, -2.0]]), jnp.array([[1.1], [0.4]])
     likelihood = credo.NormalInputScale(beta=beta)
-    slope = jax.grad(lambda f: likelihood.log_prob({}, f, y).sum())(outputs)[0, 0]
-    scale = likelihood.moments({}, outputs)[1][0, 0]
-    np.testing.assert_allclose(slope, scale ** (2 * beta) * 0.8 / scale**2, rtol=1e-6)
+    slopes = jax.grad(lambda f: likelihood.log_prob({}, f, y).sum())(outputs)[:, 0]
+    scale = likelihood.moments({}, outputs)[1][:, 0]
+    weights = scale ** (2 * beta) / np.mean(scale ** (2 * beta))
+    np.testing.assert_allclose(slopes, weights * np.array([0.8, 0.3]) / scale**2, rtol=1e-6)
 
 
 def test_beta_has_its_bounds():
