@@ -106,7 +106,7 @@ class BnnRegression:
         for name in ("ensemble of 10", "mean-field VI", "SGLD"):
             own = np.sqrt(predicted[name].epistemic_variance)
             axes[0, 1].loglog(width, own, ".", label=name)
-        axes[0, 1].axline((width.mean(), width.mean()), slope=1, color="gray", lw=1)
+        axes[0, 1].loglog(width, width, color="gray", lw=1)
         axes[0, 1].set(xlabel="epistemic width, HMC", ylabel="of the method")
         axes[0, 1].legend()
         cheap = [n for n in widths if not n.startswith("HMC")]

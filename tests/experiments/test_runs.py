@@ -41,9 +41,9 @@ TINY = {
         "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
         "num_draws": 5,
     },
-    "sgld-tuning": {"rates": (0.01, 0.1), "num_steps": 30, "num_chains": 2},
+    "sgld-tuning": {"rates": (0.1,), "num_steps": 30, "num_chains": 2},
     "stream": {
-        "labels": 40, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 2,
+        "labels": 30, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 2,
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},
