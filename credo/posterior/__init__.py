@@ -1,6 +1,7 @@
 """Posteriors: what inference gives and prediction takes."""
 
 from credo.posterior.dense import DenseNormal
+from credo.posterior.kronecker import KroneckerNormal
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
@@ -9,6 +10,7 @@ from credo.posterior.storage import Posterior, load, save
 
 __all__ = [
     "DenseNormal",
+    "KroneckerNormal",
     "NoisyNetwork",
     "NormalWeights",
     "Posterior",

@@ -22,13 +22,14 @@ from credo.model import (
 )
 from credo.networks import MLP, LeNet, Network
 from credo.posterior.dense import DenseNormal
+from credo.posterior.kronecker import KroneckerNormal
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
 FORMAT = 2
-Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal
+Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal | KroneckerNormal
 POSTERIORS: dict[str, Any] = {cls.__name__: cls for cls in get_args(Posterior)}
 LIKE_WEIGHTS = ("draws", "params", "mean", "std")  # fields with the network's own structure
 
