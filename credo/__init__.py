@@ -18,6 +18,7 @@ from credo.inference import (
     Dropout,
     Exact,
     GaussianDropout,
+    Laplace,
     Metropolis,
     VariationalDropout,
     diagnose,
@@ -25,6 +26,8 @@ from credo.inference import (
     fit_predict,
     sample,
 )
+from credo.inference.post_hoc import laplace
+from credo.linearized import linearized_predict, probit_predict
 from credo.model import (
     Bernoulli,
     Categorical,
@@ -63,6 +66,7 @@ __all__ = [
     "Exact",
     "FanInPrior",
     "GaussianDropout",
+    "Laplace",
     "LayerPrior",
     "Metropolis",
     "Model",
@@ -78,9 +82,12 @@ __all__ = [
     "evaluate",
     "fit",
     "fit_predict",
+    "laplace",
+    "linearized_predict",
     "load",
     "networks",
     "predict",
+    "probit_predict",
     "sample",
     "save",
 ]

@@ -10,6 +10,7 @@ from credo.inference.engine import fit
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.laplace import Laplace
 from credo.inference.mala import MALA
 from credo.inference.map import MAP
 from credo.inference.method import Method, Plan
@@ -37,6 +38,7 @@ __all__ = [
     "Dropout",
     "Exact",
     "GaussianDropout",
+    "Laplace",
     "Method",
     "Metropolis",
     "Plan",

@@ -122,7 +122,7 @@ def infer(
         method=name_of(method),
         options=dataclasses.asdict(method),  # type: ignore[call-overload]
         seconds=time.perf_counter() - began,
-        history=info,
+        history={**posterior.record.history, **info},
     )
     posterior = dataclasses.replace(posterior, record=record)
     for message in getattr(method, "warnings", lambda *_: [])(target, posterior, data, info):

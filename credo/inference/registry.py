@@ -11,6 +11,7 @@ from credo.inference.dropout import Dropout
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.laplace import Laplace
 from credo.inference.mala import MALA
 from credo.inference.map import MAP
 from credo.inference.metropolis import Metropolis
@@ -26,6 +27,7 @@ METHODS: dict[str, type] = {
     "concrete-dropout": ConcreteDropout,
     "variational-dropout": VariationalDropout,
     "bayes-by-backprop": BayesByBackprop,
+    "laplace": Laplace,
     "exact": Exact,
     "metropolis": Metropolis,
     "mala": MALA,

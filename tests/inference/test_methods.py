@@ -43,6 +43,7 @@ ROWS = {
     "concrete-dropout": Row(credo.ConcreteDropout(**SHORT), needs_sites=True),
     "variational-dropout": Row(credo.VariationalDropout(**SHORT), signed=("initial_log_alpha",)),
     "bayes-by-backprop": Row(credo.BayesByBackprop(**SHORT)),
+    "laplace": Row(credo.Laplace("full", layers="all", **SHORT)),
     "exact": Row(credo.Exact(), linear=True),
     "metropolis": Row(credo.Metropolis(climb_steps=5, **CHAINS)),
     "mala": Row(credo.MALA(batch_size=10, climb_steps=5, **CHAINS)),
