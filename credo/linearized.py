@@ -21,7 +21,7 @@ from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.keys import as_key
 from credo.model import Bernoulli, Categorical
-from credo.networks.layers import Factors, gradients, has_layers, join, layer_factors
+from credo.networks.layers import Factors, gradients, has_layers, join, layer_factors, outer
 from credo.posterior import DenseNormal, KroneckerNormal, NormalWeights, Posterior
 from credo.predictive import (
     CategoricalPredictive,
@@ -151,7 +151,7 @@ def _layer_covariance(factors: Factors, spread: Array) -> Array:
         h = factors.gradients[:, :, 0]
         by_output = jnp.square(factors.inputs[:, 0]) @ jnp.square(spread)
         return jnp.einsum("nkj,nlj,nj->nkl", h, h, by_output)
-    whole = spread * jnp.einsum("nti,nktj->nkij", factors.inputs, factors.gradients)
+    whole = spread * outer(factors)
     return jnp.einsum("nkij,nlij->nkl", whole, whole)
 
 

@@ -17,16 +17,25 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from credo.model import Batch, Model
 from credo.networks import Params
-from credo.networks.layers import Factors, Root, gradients, has_layers, layer_factors
+from credo.networks.layers import (
+    Factors,
+    Root,
+    gradients,
+    has_layers,
+    layer_factors,
+    outer,
+    split,
+)
 
 Curvature = Literal["ggn", "fisher"]
 CHUNK_NUMBERS = 2**23  # of the vectors that are in memory at a time: 32 MB
-LAYER_ROWS = 256  # of a chunk where layers are held as factors: enough for the matrix products
+LAYER_ROWS = 128  # of a chunk where layers are held as factors: enough for the matrix products
 
 
 class KroneckerFactors(NamedTuple):
@@ -55,32 +64,84 @@ def kronecker(
         layers = layer_factors(model.network, params["network"], batch.x, root, names)
         return {name: of_layer(factors, seen) for name, factors in layers.items()}
 
-    return sum_over(data, of_chunk, LAYER_ROWS)
+    return sum_over(data, of_chunk, _layer_rows(params))
 
 
-def diagonal(model: Model, params: Params, data: Batch, kind: Curvature) -> Params:
-    """The diagonal of the network's curvature, shaped like its weights."""
+def diagonal(
+    model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...] | None = None
+) -> Params:
+    """The diagonal of the curvature of the network, or of named layers, shaped like their weights.
+
+    For a dense layer the square of a gradient is the product of squares: one matrix product.
+    """
+    network = params["network"]
+
+    def of_layer(factors: Factors, layer: Params) -> Params:
+        if factors.inputs.shape[1] > 1:
+            return split(jnp.sum(jnp.square(outer(factors)), axis=(0, 1)), layer)
+        entering = jnp.square(factors.inputs[:, 0])
+        leaving = jnp.sum(jnp.square(factors.gradients[:, :, 0]), axis=1)
+        return split(entering.T @ leaving, layer)
 
     def of_chunk(batch: Batch, seen: Array) -> Params:
         root = _root(model, params, batch, seen, kind)
-        vectors = gradients(model.network, params["network"], batch.x, root)
+        if has_layers(model.network):
+            layers = layer_factors(model.network, network, batch.x, root, names)
+            return {name: of_layer(found, network[name]) for name, found in layers.items()}
+        vectors = gradients(model.network, network, batch.x, root)
         return jax.tree.map(lambda leaf: jnp.sum(jnp.square(leaf), axis=(0, 1)), vectors)
 
-    return sum_over(data, of_chunk, _chunk_rows(model, params, kind))
+    layered = has_layers(model.network)
+    rows = _layer_rows(params) if layered else _vector_rows(model, network, kind)
+    return sum_over(data, of_chunk, rows)
 
 
 def dense(
-    model: Model, params: Params, data: Batch, kind: Curvature, chosen: Array
+    model: Model,
+    params: Params,
+    data: Batch,
+    kind: Curvature,
+    chosen: Any,
+    names: tuple[str, ...] | None = None,
 ) -> Float[Array, "d d"]:
-    """The curvature of the chosen entries of the network's flattened weights."""
+    """The curvature of chosen entries of the flattened weights of the network, or of layers."""
+    network = params["network"]
+    if names is not None and len(names) == 1 and network[names[0]]["w"].ndim == 2:
+        return _dense_layer(model, params, data, kind, names[0])[jnp.ix_(chosen, chosen)]
 
     def of_chunk(batch: Batch, seen: Array) -> Array:
         root = _root(model, params, batch, seen, kind)
-        vectors = gradients(model.network, params["network"], batch.x, root)
+        vectors = gradients(model.network, network, batch.x, root, names)
         flat = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(vectors)[..., chosen]
         return jnp.einsum("nci,ncj->ij", flat, flat)
 
-    return sum_over(data, of_chunk, _chunk_rows(model, params, kind))
+    held = network if names is None else {name: network[name] for name in names}
+    return sum_over(data, of_chunk, _vector_rows(model, held, kind))
+
+
+def _dense_layer(
+    model: Model, params: Params, data: Batch, kind: Curvature, name: str
+) -> Float[Array, "d d"]:
+    """Σ_n a aᵀ ⊗ Σ_c g gᵀ of one dense layer: a small product for each pair of its outputs.
+
+    Against the outer products of whole gradients this saves a factor of the number of columns.
+    """
+    outputs = params["network"][name]["w"].shape[1]
+    first, second = np.triu_indices(outputs)
+
+    def of_chunk(batch: Batch, seen: Array) -> Float[Array, "pairs features features"]:
+        root = _root(model, params, batch, seen, kind)
+        found = layer_factors(model.network, params["network"], batch.x, root, (name,))[name]
+        entering, leaving = found.inputs[:, 0], found.gradients[:, :, 0]
+        products = jnp.einsum("nck,ncl->kln", leaving, leaving)[first, second]
+        return jax.lax.map(lambda weight: (entering * weight[:, None]).T @ entering, products)
+
+    pairs = sum_over(data, of_chunk, 4 * LAYER_ROWS)
+    number = np.zeros((outputs, outputs), int)
+    number[first, second] = number[second, first] = np.arange(len(first))
+    size = outputs * pairs.shape[1]
+    whole = pairs[number].transpose(2, 0, 3, 1).reshape(size, size)
+    return jnp.roll(whole, outputs, (0, 1))  # the bias: last among the inputs, first in the tree
 
 
 def of_likelihood(model: Model, params: Params, data: Batch, kind: Curvature) -> Params:
@@ -142,8 +203,13 @@ def _root(model: Model, params: Params, batch: Batch, seen: Array, kind: Curvatu
     return root
 
 
-def _chunk_rows(model: Model, params: Params, kind: Curvature) -> int:
+def _layer_rows(params: Params) -> int:
+    """Convolutions have inputs and gradients at many positions: fewer rows at a time."""
+    dense_only = all(layer["w"].ndim == 2 for layer in params["network"].values())
+    return LAYER_ROWS if dense_only else LAYER_ROWS // 8
+
+
+def _vector_rows(model: Model, network: Params, kind: Curvature) -> int:
     columns = model.likelihood.num_outputs if kind == "ggn" else 1
-    numbers = columns * sum(leaf.size for leaf in jax.tree.leaves(params["network"]))
-    most = LAYER_ROWS if has_layers(model.network) else 4 * LAYER_ROWS
-    return max(1, min(most, CHUNK_NUMBERS // numbers))
+    numbers = columns * sum(leaf.size for leaf in jax.tree.leaves(network))
+    return max(1, min(4 * LAYER_ROWS, CHUNK_NUMBERS // numbers))

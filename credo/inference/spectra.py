@@ -36,7 +36,7 @@ class Spectrum(NamedTuple):
 
 def _kron(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
     network, scales = params["network"], _scales(model, params)
-    names = _uncertain_layers(method, network)
+    names = _uncertain_layers(method, network) or tuple(network)
     factors = curvature.kronecker(model, params, data, method.curvature, names)
     inputs, outputs, eigenvalues = {}, {}, {}
     for name in names:
@@ -57,36 +57,43 @@ def _kron(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
 
 def _diagonal(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
     network, scales = params["network"], _scales(model, params)
-    uncertain = _uncertain(method, network)
-    found = curvature.diagonal(model, params, data, method.curvature)
-    eigenvalues = jax.tree.map(lambda c, s, u: c * s**2 * u, found, scales, uncertain)
+    names = _uncertain_layers(method, network)
+    found = curvature.diagonal(model, params, data, method.curvature, names)
+    units, weights = _part(scales, names), _part(network, names)
+    eigenvalues = jax.tree.map(lambda c, s: c * s**2, found, units)
 
     def build(mean: Params, own_std: Array, stretch: Stretch) -> Posterior:
-        std = jax.tree.map(lambda e, s, u: stretch(e) * s * u, eigenvalues, scales, uncertain)
+        std = jax.tree.map(lambda e, s: stretch(e) * s, eigenvalues, units)
+        if names is not None:
+            std = {**jax.tree.map(jnp.zeros_like, network), **std}
         likelihood = ravel_pytree(mean["likelihood"])[1](own_std)
         return NormalWeights(model, mean, {"network": std, "likelihood": likelihood})
 
-    held = jax.tree.map(jnp.multiply, network, uncertain)
-    return Spectrum(ravel_pytree(eigenvalues)[0], _squared_norm(held, scales), build)
+    return Spectrum(ravel_pytree(eigenvalues)[0], _squared_norm(weights, units), build)
 
 
 def _full(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
-    return _dense(method, model, params, data, _uncertain_indices(method, params["network"]))
+    names = _uncertain_layers(method, params["network"])
+    size = ravel_pytree(_part(params["network"], names))[0].size
+    return _dense(method, model, params, data, jnp.arange(size))
 
 
 def _subnetwork(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
+    names = _uncertain_layers(method, params["network"])
+    found = curvature.diagonal(model, params, data, method.curvature, names)
+    units = _part(_scales(model, params), names)
+    variances, _ = ravel_pytree(jax.tree.map(lambda c, s: 1 / (c + s**-2), found, units))
+    largest = jax.lax.top_k(variances, min(method.num_weights, variances.size))[1]
+    return _dense(method, model, params, data, jnp.sort(largest))
+
+
+def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Array) -> Spectrum:
+    """All correlations of chosen entries of the uncertain layers' flattened weights."""
     network = params["network"]
-    units = ravel_pytree(_scales(model, params))[0]
-    found = ravel_pytree(curvature.diagonal(model, params, data, method.curvature))[0]
-    candidates = _uncertain_indices(method, network)
-    variances = (1 / (units**-2 + found))[candidates]
-    largest = jax.lax.top_k(variances, min(method.num_weights, len(candidates)))[1]
-    return _dense(method, model, params, data, jnp.sort(jnp.asarray(candidates)[largest]))
-
-
-def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Any) -> Spectrum:
-    units = ravel_pytree(_scales(model, params))[0][chosen]
-    found = curvature.dense(model, params, data, method.curvature, chosen)
+    names = _uncertain_layers(method, network)
+    units = ravel_pytree(_part(_scales(model, params), names))[0][chosen]
+    weights = ravel_pytree(_part(network, names))[0][chosen]
+    found = curvature.dense(model, params, data, method.curvature, chosen, names)
     whitened = units[:, None] * found * units
     if method.tune_prior:
         eigenvalues, vectors = _eigen(whitened)
@@ -99,11 +106,11 @@ def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Any) 
 
     def build(mean: Params, own_std: Array, stretch: Stretch) -> Posterior:
         factor = block_diag(jnp.diag(own_std), units[:, None] * root(stretch))
-        every = jnp.concatenate([jnp.arange(own_std.size), own_std.size + chosen])
+        own, positions = own_std.size, _positions(network, names)
+        every = jnp.concatenate([jnp.arange(own), own + jnp.asarray(positions)[chosen]])
         return DenseNormal(model, mean, factor, every)
 
-    norm = jnp.sum(jnp.square(ravel_pytree(params["network"])[0][chosen] / units))
-    return Spectrum(eigenvalues, norm, build)
+    return Spectrum(eigenvalues, jnp.sum(jnp.square(weights / units)), build)
 
 
 STRUCTURES = {"kron": _kron, "full": _full, "diagonal": _diagonal, "subnetwork": _subnetwork}
@@ -125,20 +132,18 @@ def _squared_norm(weights: Params, scales: Params) -> Array:
     return sum(jax.tree.leaves(parts), jnp.zeros(()))
 
 
-def _uncertain_layers(method: Any, network: Params) -> tuple[str, ...]:
-    return tuple(network) if method.layers == "all" else (last_layer(network),)
+def _uncertain_layers(method: Any, network: Params) -> tuple[str, ...] | None:
+    """The names of the layers that are uncertain; None for all there is."""
+    return None if method.layers == "all" else (last_layer(network),)
 
 
-def _uncertain(method: Any, network: Params) -> Params:
-    """1.0 for every leaf whose weights are uncertain, 0.0 for the others."""
-    if method.layers == "all":
-        return jax.tree.map(lambda leaf: 1.0, network)
-    last = last_layer(network)
-    return {n: jax.tree.map(lambda leaf, n=n: float(n == last), network[n]) for n in network}
+def _part(tree: Params, names: tuple[str, ...] | None) -> Params:
+    return tree if names is None else {name: tree[name] for name in names}
 
 
-def _uncertain_indices(method: Any, network: Params) -> np.ndarray:
-    flags = jax.tree.map(
-        lambda leaf, flag: np.full(leaf.shape, flag), network, _uncertain(method, network)
-    )
-    return np.flatnonzero(np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(flags)]))
+def _positions(network: Params, names: tuple[str, ...] | None) -> np.ndarray:
+    """Where the flattened weights of the named layers stand among those of the network."""
+    sizes = [leaf.size for leaf in jax.tree.leaves(network)]
+    numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    tree = jax.tree.unflatten(jax.tree.structure(network), numbers)
+    return np.concatenate(jax.tree.leaves(_part(tree, names)))

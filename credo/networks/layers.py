@@ -29,6 +29,11 @@ class Factors(NamedTuple):
     gradients: Float[Array, "n columns positions outputs"]
 
 
+def outer(factors: Factors) -> Float[Array, "n columns features outputs"]:
+    """Σ_t a_t g_tᵀ."""
+    return jnp.einsum("nti,nctj->ncij", *factors)
+
+
 def has_layers(network: Network) -> bool:
     """Whether the network is a dictionary of layers {"w", "b"} that can be tapped."""
     return getattr(network, "takes_distributions", False)
@@ -92,12 +97,16 @@ def split(matrix: Float[Array, "*lead features outputs"], layer: Params) -> Para
     return {"w": matrix[..., :-1, :].reshape(shape), "b": matrix[..., -1, :]}
 
 
-def gradients(network: Network, params: Params, x: Array, root: Root) -> Params:
-    """∂(rᵀf)/∂θ of every row and column: leaves of shape (rows, columns, *weight)."""
+def gradients(
+    network: Network, params: Params, x: Array, root: Root, names: tuple[str, ...] | None = None
+) -> Params:
+    """∂(rᵀf)/∂θ of every row and column: leaves of shape (rows, columns, *weight).
+
+    A network that shows its layers may be asked for those of some only.
+    """
     if has_layers(network):
-        factors = layer_factors(network, params, x, root)
-        outer = lambda f: jnp.einsum("nti,nctj->ncij", f.inputs, f.gradients)  # noqa: E731
-        return {name: split(outer(factors[name]), params[name]) for name in params}
+        factors = layer_factors(network, params, x, root, names)
+        return {name: split(outer(found), params[name]) for name, found in factors.items()}
     columns = root(network.apply(params, x))
 
     def of_row(row: Array, r: Float[Array, "k c"]) -> Params:

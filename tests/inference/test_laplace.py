@@ -165,6 +165,9 @@ def test_curvature_against_brute_force(name, kind, monkeypatch):
     np.testing.assert_allclose(full, expected, rtol=1e-9, atol=1e-10)
     diagonal = curvature.diagonal(model, params, batch_of(X, y), kind)
     np.testing.assert_allclose(ravel_pytree(diagonal)[0], np.diag(expected), rtol=1e-9)
+    head = expected[12:, 12:]  # the second layer, after 2 × 4 weights and 4 biases
+    last = curvature.dense(model, params, batch_of(X, y), kind, np.arange(len(head)), ("dense1",))
+    np.testing.assert_allclose(last, head, rtol=1e-9, atol=1e-10)
     foreign = dataclasses.replace(model, network=Functions(None, model.network.apply))
     same = curvature.dense(foreign, params, batch_of(X, y), kind, chosen[3:7])
     np.testing.assert_allclose(same, expected[3:7, 3:7], rtol=1e-9, atol=1e-10)
