@@ -21,6 +21,7 @@ from credo.inference import (
     Ensemble,
     Exact,
     GaussianDropout,
+    Laplace,
     Metropolis,
     VariationalDropout,
     diagnose,
@@ -30,6 +31,8 @@ from credo.inference import (
     sample,
     update,
 )
+from credo.inference.post_hoc import laplace
+from credo.linearized import linearized_predict, probit_predict
 from credo.model import (
     Bernoulli,
     Categorical,
@@ -71,6 +74,7 @@ __all__ = [
     "Exact",
     "FanInPrior",
     "GaussianDropout",
+    "Laplace",
     "LayerPrior",
     "Metropolis",
     "Model",
@@ -87,9 +91,12 @@ __all__ = [
     "extend",
     "fit",
     "fit_predict",
+    "laplace",
+    "linearized_predict",
     "load",
     "networks",
     "predict",
+    "probit_predict",
     "sample",
     "save",
     "update",

@@ -17,9 +17,10 @@ from jaxtyping import Array, Float, Int
 from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.keys import as_key
-from credo.model import Bernoulli, Categorical
+from credo.model import Bernoulli, Categorical, Model
 from credo.model.likelihoods import all_finite
-from credo.posterior import Posterior
+from credo.networks import Params
+from credo.posterior import Mixture, Posterior
 
 BATCH_ROWS = 1024
 LOG_2PI_E = float(np.log(2 * np.pi * np.e))
@@ -196,9 +197,9 @@ def predict(
     draws = _sample(posterior, as_key(key), min(num_draws, available or num_draws))
     if isinstance(posterior.model.likelihood, Categorical | Bernoulli):
         classes = lambda batch: _class_summary(posterior, draws, batch, keep_draws)  # noqa: E731
-        return CategoricalPredictive(*_by_batches(classes, x, row_axes=(0, 0, 1)))
+        return CategoricalPredictive(*by_batches(classes, x, row_axes=(0, 0, 1)))
     moments = lambda batch: _normal_summary(posterior, draws, batch)  # noqa: E731
-    return NormalPredictive(*_by_batches(moments, x, row_axes=(1, 1)))
+    return NormalPredictive(*by_batches(moments, x, row_axes=(1, 1)))
 
 
 def summarize(posterior: Posterior, x: Array) -> Predictive:
@@ -210,7 +211,7 @@ def summarize(posterior: Posterior, x: Array) -> Predictive:
     return NormalPredictive(*map(np.asarray, _normal_summary(posterior, draws, x)))
 
 
-def _by_batches(summary: Callable, x: np.ndarray | Array, row_axes: tuple) -> list[np.ndarray]:
+def by_batches(summary: Callable, x: np.ndarray | Array, row_axes: tuple) -> list[np.ndarray]:
     """What `summary` gives for batches of rows, joined along its row axes, without the padding.
 
     Every part goes to its place on the host at once: memory holds the result and one batch.
@@ -271,16 +272,34 @@ def _outputs(posterior: Posterior, draws, x: Array) -> Array:
 
 
 def _one_output(posterior: Posterior, draw, x: Array) -> Array:
-    params, noise = _realized(posterior, draw, x)
-    return posterior.model.outputs(params, x, noise)
+    return _realized_outputs(posterior, draw, x)[0]
 
 
-def _realized(posterior: Posterior, draw, x: Array):
-    """The parameters of a draw, in the precision of x as convolutions insist, and its noise."""
+def _realized_outputs(posterior: Posterior, draw, x: Array) -> tuple[Array, dict]:
+    """The outputs of a draw, and its parameters of the likelihood."""
+    if isinstance(posterior, Mixture):
+        index, own = draw
+        return _realized_outputs(posterior.member(index), own, x)
     params, noise = posterior.realize(draw)
+    params = cast_like(params, x)
+    if getattr(posterior, "linearized", False):
+        mean = cast_like(posterior.mean, x)  # type: ignore[union-attr]
+        return _tangent_outputs(posterior.model, mean, params, x), params["likelihood"]
+    return posterior.model.outputs(params, x, noise), params["likelihood"]
+
+
+def _tangent_outputs(model: Model, mean: Params, params: Params, x: Array) -> Array:
+    """f(x; mean) + J(x) (θ − mean); the first term, the same for all draws, leaves their loop."""
+    change = jax.tree.map(jnp.subtract, params["network"], mean["network"])
+    function = lambda network: model.outputs({**mean, "network": network}, x)  # noqa: E731
+    return sum(jax.jvp(function, (mean["network"],), (change,)))
+
+
+def cast_like(params: Params, x: Array) -> Params:
+    """Parameters in the precision of x, as convolutions insist."""
     dtype = jnp.result_type(x, float)
     cast = lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf  # noqa: E731
-    return jax.tree.map(cast, params), noise
+    return jax.tree.map(cast, params)
 
 
 @jax.jit(static_argnames="keep_draws")
@@ -308,9 +327,8 @@ def _normal_summary(posterior: Posterior, draws, x: Array):
     likelihood = posterior.model.likelihood
 
     def one(draw):
-        params, noise = _realized(posterior, draw, x)
-        outputs = posterior.model.outputs(params, x, noise)
-        mean, scale = likelihood.moments(params["likelihood"], outputs)  # type: ignore[union-attr]
+        outputs, own = _realized_outputs(posterior, draw, x)
+        mean, scale = likelihood.moments(own, outputs)  # type: ignore[union-attr]
         rows = scale.shape[0] if scale.ndim == 2 else 1
         return mean, jnp.broadcast_to(scale, (rows, mean.shape[1]))
 

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # gathers names from everywhere: only what is built on the whole library may import it.
 FREE = ("errors", "files", "caching", "keys")
 ORDER = (
-    *("data", "networks", "model", "posterior", "predictive", "evaluation", "inference"),
+    *("data", "networks", "model", "posterior", "predictive", "linearized"),
+    *("evaluation", "inference"),
     *("decisions", "credo", "experiments", "report", "sklearn", "app"),
 )
 

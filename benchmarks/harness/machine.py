@@ -5,7 +5,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("credo-bayes", "jax", "equinox", "torch", "blackjax", "numpyro")
+PACKAGES = ("credo-bayes", "jax", "equinox", "torch", "blackjax", "numpyro", "laplace-torch")
 
 
 def describe() -> dict[str, str]:

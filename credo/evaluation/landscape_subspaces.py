@@ -52,7 +52,7 @@ def diagonal_normal(
 ) -> NormalWeights:
     """N(θ, scale² diag(σ²)), with σ the spread of each weight along the (stacked) trajectory."""
     std = jax.tree.map(lambda leaf: scale * np.std(leaf, axis=0), trajectory)
-    return NormalWeights(model, params, std, record)
+    return NormalWeights(model, params, std, record=record)
 
 
 def low_rank_normal(

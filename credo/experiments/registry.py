@@ -18,6 +18,7 @@ EXPERIMENTS: dict[str, str] = {
     "uncertainty-histograms": "uncertainty_histograms.UncertaintyHistograms",
     "bayesian-convnet": "bayesian_convnet.BayesianConvnet",
     "uci-dropout": "uci_dropout.UciDropout",
+    "uci-ensemble": "uci_ensemble.UciEnsemble",
     "lenet-anchors": "lenet_anchors.LeNetAnchors",
     "lenet-ensemble": "lenet_ensemble.LeNetEnsemble",
     "sgld-tuning": "sgld_tuning.SgldTuning",

@@ -13,6 +13,7 @@ from credo.inference.exact import Exact
 from credo.inference.extend import extend
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.laplace import Laplace
 from credo.inference.mala import MALA
 from credo.inference.map import MAP
 from credo.inference.method import Method, Plan
@@ -45,6 +46,7 @@ __all__ = [
     "Ensemble",
     "Exact",
     "GaussianDropout",
+    "Laplace",
     "Method",
     "Metropolis",
     "Plan",

@@ -123,7 +123,7 @@ def infer(
         method=name_of(method),
         options=options_of(method),
         seconds=time.perf_counter() - began,
-        history=info,
+        history={**posterior.record.history, **info},
     )
     posterior = dataclasses.replace(posterior, record=record)
     for message in getattr(method, "warnings", lambda *_: [])(target, posterior, data, info):

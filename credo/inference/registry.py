@@ -14,6 +14,7 @@ from credo.inference.ensemble import Ensemble
 from credo.inference.exact import Exact
 from credo.inference.gaussian_dropout import GaussianDropout
 from credo.inference.hmc import HMC
+from credo.inference.laplace import Laplace
 from credo.inference.mala import MALA
 from credo.inference.map import MAP
 from credo.inference.metropolis import Metropolis
@@ -31,6 +32,7 @@ METHODS: dict[str, type] = {
     "variational-dropout": VariationalDropout,
     "bayes-by-backprop": BayesByBackprop,
     "swag": SWAG,
+    "laplace": Laplace,
     "exact": Exact,
     "metropolis": Metropolis,
     "mala": MALA,

@@ -2,6 +2,11 @@
 
 Each says how many outputs it needs per datum, may own parameters (a learnt noise scale), gives the
 log density of targets, and turns the outputs of many posterior draws into a predictive summary.
+
+`fisher_root` is R of shape (rows, outputs, columns) with R Rᵀ = E_y[∇ log p(y | f) ∇ log p(y | f)ᵀ]
+for every row, the gradient being that with respect to f. Where the outputs are natural parameters
+this is also the Hessian of −log p, so that Jᵀ R Rᵀ J is the generalised Gauss–Newton matrix.
+`parameter_fisher` is the same, for one datum, of the likelihood's own parameters.
 """
 
 from dataclasses import dataclass
@@ -38,6 +43,14 @@ class Categorical:
         log_probs = jax.nn.log_softmax(outputs)
         return jnp.take_along_axis(log_probs, y[:, None], axis=1)[:, 0]
 
+    def fisher_root(self, params: dict, outputs: Float[Array, "n k"]) -> Float[Array, "n k k"]:
+        """Column c is √p_c (e_c − p): the gradient for the label c, weighted by its probability."""
+        probs = jax.nn.softmax(outputs)
+        return (jnp.eye(self.num_classes) - probs[:, :, None]) * jnp.sqrt(probs)[:, None, :]
+
+    def parameter_fisher(self, params: dict) -> dict:
+        return {}
+
     def check(self, y: np.ndarray) -> np.ndarray:
         return _checked_labels(y, self.num_classes)
 
@@ -54,6 +67,12 @@ class Bernoulli:
 
     def log_prob(self, params: dict, outputs: Float[Array, "n 1"], y: Int[Array, " n"]) -> Array:
         return jax.nn.log_sigmoid(jnp.where(y > 0, outputs[:, 0], -outputs[:, 0]))
+
+    def fisher_root(self, params: dict, outputs: Float[Array, "n 1"]) -> Float[Array, "n 1 1"]:
+        return jnp.sqrt(jax.nn.sigmoid(outputs) * jax.nn.sigmoid(-outputs))[:, :, None]
+
+    def parameter_fisher(self, params: dict) -> dict:
+        return {}
 
     def check(self, y: np.ndarray) -> np.ndarray:
         return _checked_labels(y, 2)
@@ -80,6 +99,12 @@ class Normal:
     def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
         return _normal_log_probs(*self.moments(params, outputs), y).sum(axis=-1)
 
+    def fisher_root(self, params: dict, outputs: Float[Array, "n d"]) -> Float[Array, "n d d"]:
+        return _diagonal(jnp.broadcast_to(1 / self.moments(params, outputs)[1], outputs.shape))
+
+    def parameter_fisher(self, params: dict) -> dict:
+        return {}
+
     def check(self, y: np.ndarray) -> np.ndarray:
         return _checked_values(y, self.num_outputs)
 
@@ -101,6 +126,12 @@ class NormalLearntScale:
 
     def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
         return _normal_log_probs(*self.moments(params, outputs), y).sum(axis=-1)
+
+    def fisher_root(self, params: dict, outputs: Float[Array, "n d"]) -> Float[Array, "n d d"]:
+        return _diagonal(jnp.broadcast_to(1 / self.moments(params, outputs)[1], outputs.shape))
+
+    def parameter_fisher(self, params: dict) -> dict:
+        return {"log_scale": jnp.full_like(params["log_scale"], 2.0)}
 
     def check(self, y: np.ndarray) -> np.ndarray:
         return _checked_values(y, self.num_outputs)
@@ -145,11 +176,23 @@ class NormalInputScale:
             terms *= weights / jnp.mean(weights, axis=0)  # or the prior would weigh more
         return terms.sum(axis=-1)
 
+    def fisher_root(self, params: dict, outputs: Float[Array, "n d"]) -> Float[Array, "n d d"]:
+        _, scale = self.moments(params, outputs)
+        slope = jax.nn.sigmoid(jnp.split(outputs, 2, axis=-1)[1])
+        return _diagonal(jnp.concatenate([1 / scale, 2**0.5 * slope / scale], axis=-1))
+
+    def parameter_fisher(self, params: dict) -> dict:
+        return {}
+
     def check(self, y: np.ndarray) -> np.ndarray:
         return _checked_values(y, self.num_targets)
 
 
 Likelihood = Categorical | Bernoulli | Normal | NormalLearntScale | NormalInputScale
+
+
+def _diagonal(values: Float[Array, "n d"]) -> Float[Array, "n d d"]:
+    return values[:, :, None] * jnp.eye(values.shape[1], dtype=values.dtype)
 
 
 def _normal_log_probs(mean: Array, scale: Array, y: Array) -> Array:

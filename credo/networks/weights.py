@@ -11,6 +11,7 @@ gradient of far smaller variance.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -43,11 +44,21 @@ class FlipoutWeight(NamedTuple):
     key: Key[Array, ""]
 
 
-Weight = Float[Array, "..."] | NormalWeight | FlipoutWeight
+class TappedWeight(NamedTuple):
+    """A weight array whose layer shows what goes in and out, for curvature layer by layer."""
+
+    value: Float[Array, "..."]
+    tap: Callable[[Array, Array], Array]
+    """Given inputs (rows, positions, features) and outputs, it gives the outputs to go on with."""
+
+
+Weight = Float[Array, "..."] | NormalWeight | FlipoutWeight | TappedWeight
 
 
 def linear(x: Float[Array, "rows inputs"], weight: Weight, bias: Weight) -> Array:
     """x W + b, with W of shape (inputs, outputs); stochastic where a weight is a NormalWeight."""
+    if isinstance(weight, TappedWeight):
+        return weight.tap(x[:, None, :], linear(x, weight.value, bias))
     return _affine(jnp.matmul, x, weight, bias)
 
 
@@ -57,6 +68,11 @@ def conv(x: Float[Array, "rows h w c"], weight: Weight, bias: Weight) -> Array:
     Written as patches times a matrix: on the CPU this is an order of magnitude faster than XLA's
     own convolution (16 times for a LeNet training step).
     """
+    if isinstance(weight, TappedWeight):
+        height, width, channels, _ = weight.value.shape
+        patches = _patches(_rows_last(x), height, width)
+        by_row = patches.reshape(height * width * channels, -1, x.shape[0]).transpose(2, 1, 0)
+        return weight.tap(by_row, conv(x, weight.value, bias))
     return _affine(_convolve, x, weight, bias)
 
 

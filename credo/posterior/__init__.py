@@ -1,6 +1,7 @@
 """Posteriors: what inference gives and prediction takes."""
 
 from credo.posterior.dense import DenseNormal
+from credo.posterior.kronecker import KroneckerNormal
 from credo.posterior.low_rank import LowRankNormal
 from credo.posterior.mixture import Mixture, mix
 from credo.posterior.noisy import NoisyNetwork
@@ -11,6 +12,7 @@ from credo.posterior.storage import Posterior, load, save
 
 __all__ = [
     "DenseNormal",
+    "KroneckerNormal",
     "LowRankNormal",
     "Mixture",
     "NoisyNetwork",

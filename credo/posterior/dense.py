@@ -1,10 +1,10 @@
 """A posterior held as one normal over all weights, with their correlations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
@@ -18,6 +18,10 @@ class DenseNormal:
     model: Model
     mean: Params
     factor: Float[Array, "d r"]
+    chosen: Int[Array, " d"] | None = None
+    """Which of the flattened parameters the rows of F belong to; the others are certain."""
+    linearized: bool = False
+    """A draw is f(x; mean) + J(x) (θ − mean), the network's tangent, instead of f(x; θ)."""
     record: Record = Record(())  # noqa: RUF009
 
     def __repr__(self) -> str:
@@ -35,15 +39,18 @@ class DenseNormal:
     def realize(self, draw: Array) -> tuple[Params, Noise]:
         flat, unravel = ravel_pytree(self.mean)
         noise = jax.random.normal(draw, self.factor.shape[1:], self.factor.dtype)
-        return unravel(flat + self.factor @ noise), no_noise
+        rows = slice(None) if self.chosen is None else self.chosen
+        return unravel(flat.at[rows].add(self.factor @ noise)), no_noise
 
 
 def _flatten(posterior: DenseNormal):
-    return (posterior.mean, posterior.factor), posterior.model
+    children = (posterior.mean, posterior.factor, posterior.chosen)
+    return children, (posterior.model, posterior.linearized)
 
 
-def _unflatten(model: Model, children) -> DenseNormal:
-    return DenseNormal(model, *children)
+def _unflatten(static, children) -> DenseNormal:
+    model, linearized = static
+    return replace(DenseNormal(model, *children), linearized=linearized)
 
 
 jax.tree_util.register_pytree_node(DenseNormal, _flatten, _unflatten)

@@ -20,6 +20,8 @@ class NormalWeights:
     model: Model
     mean: Params
     std: Params
+    linearized: bool = False
+    """A draw is f(x; mean) + J(x) (θ − mean), the network's tangent, instead of f(x; θ)."""
     record: Record = Record(())  # noqa: RUF009
 
     def __repr__(self) -> str:
@@ -72,11 +74,12 @@ def sample_weights(key: Array, mean: Params, std: Params) -> Params:
 
 
 def _flatten(posterior: NormalWeights):
-    return (posterior.mean, posterior.std), posterior.model
+    return (posterior.mean, posterior.std), (posterior.model, posterior.linearized)
 
 
-def _unflatten(model: Model, children) -> NormalWeights:
-    return NormalWeights(model, *children)
+def _unflatten(static, children) -> NormalWeights:
+    model, linearized = static
+    return replace(NormalWeights(model, *children), linearized=linearized)
 
 
 jax.tree_util.register_pytree_node(NormalWeights, _flatten, _unflatten)

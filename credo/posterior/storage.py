@@ -23,6 +23,7 @@ from credo.model import (
 from credo.networks import MLP, LeNet, Network
 from credo.networks.prior_function import PriorFunction
 from credo.posterior.dense import DenseNormal
+from credo.posterior.kronecker import KroneckerNormal
 from credo.posterior.low_rank import LowRankNormal
 from credo.posterior.mixture import Mixture
 from credo.posterior.noisy import NoisyNetwork
@@ -31,7 +32,9 @@ from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 
 FORMAT = 2
-Posterior = Samples | NoisyNetwork | NormalWeights | DenseNormal | LowRankNormal | Mixture
+Posterior = (
+    Samples | NoisyNetwork | NormalWeights | DenseNormal | KroneckerNormal | LowRankNormal | Mixture
+)
 POSTERIORS: dict[str, Any] = {cls.__name__: cls for cls in get_args(Posterior)}
 LIKE_WEIGHTS = ("draws", "params", "mean", "std")  # fields with the network's own structure
 

@@ -33,6 +33,10 @@ TINY = {
         "sets": ("yacht",), "splits": 2, "num_steps": 3, "num_draws": 2,
         "rates": (0.1,), "prior_scales": (1.0,),
     },
+    "uci-ensemble": {
+        "sets": ("yacht",), "splits": 2, "size": 2, "num_steps": 3, "num_draws": 2,
+        "prior_scales": (1.0,),
+    },
     "lenet-anchors": {
         "sets": ("mnist",), "num_images": 200, "num_steps": 2, "variational_steps": 2,
         "num_draws": 2,

@@ -135,8 +135,13 @@ def test_an_ensemble_scores_no_worse_than_its_members_on_average():
 
 @pytest.mark.parametrize(
     "member",
-    [SHORT, credo.Dropout(num_steps=40), credo.BayesByBackprop(num_steps=40)],
-    ids=["map", "dropout", "bayes-by-backprop"],
+    [
+        SHORT,
+        credo.Dropout(num_steps=40),
+        credo.SWAG(num_steps=40, start=0.5, collect_every=3, rank=3),
+        credo.Laplace(num_steps=40),
+    ],
+    ids=["map", "dropout", "swag", "laplace"],
 )
 def test_members_added_later_are_those_of_a_larger_ensemble(member, tmp_path):
     pair = credo.fit(CLASSES, (X, LABELS), credo.Ensemble(member, 2), key=5)
@@ -176,8 +181,12 @@ def test_a_mixture_has_the_moments_of_its_parts():
     assert np.bincount(np.asarray(draws[0])).tolist() == [20_000, 20_000]
 
 
-def test_every_prediction_shares_its_draws_among_bayesian_members():
-    posterior = credo.fit(CLASSES, (X, LABELS), credo.Ensemble(credo.Dropout(num_steps=40), 3))
+@pytest.mark.parametrize(
+    "member", [credo.Dropout(num_steps=40), credo.Laplace(num_steps=40)], ids=["dropout", "laplace"]
+)
+def test_every_prediction_shares_its_draws_among_bayesian_members(member):
+    """Linearised draws too: a member of a mixture predicts as it does alone."""
+    posterior = credo.fit(CLASSES, (X, LABELS), credo.Ensemble(member, 3))
     members = [dataclasses.replace(posterior.member(i), record=posterior.record) for i in range(3)]
     own = np.mean([credo.predict(m, X, num_draws=3000).probs for m in members], axis=0)
     mixed = credo.predict(posterior, X, num_draws=9000, key=1).probs

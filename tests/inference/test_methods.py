@@ -44,6 +44,7 @@ ROWS = {
     "variational-dropout": Row(credo.VariationalDropout(**SHORT), signed=("initial_log_alpha",)),
     "bayes-by-backprop": Row(credo.BayesByBackprop(**SHORT)),
     "swag": Row(credo.SWAG(start=0.5, collect_every=3, rank=4, **SHORT)),
+    "laplace": Row(credo.Laplace("full", layers="all", **SHORT)),
     "exact": Row(credo.Exact(), linear=True),
     "metropolis": Row(credo.Metropolis(climb_steps=5, **CHAINS)),
     "mala": Row(credo.MALA(batch_size=10, climb_steps=5, **CHAINS)),

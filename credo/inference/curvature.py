@@ -1,0 +1,215 @@
+"""Curvature of the log likelihood at given weights, summed over all data in compiled chunks.
+
+Both kinds are sums of outer products of vectors Jᵀr, with J the Jacobian of the network's outputs:
+
+    generalised Gauss–Newton   Σ_n J_nᵀ R_n R_nᵀ J_n,   R Rᵀ = E_y[∇log p ∇log pᵀ], over all y
+    empirical Fisher           Σ_n J_nᵀ r_n r_nᵀ J_n,   r_n = ∇_f log p(y_n | f_n), at the y seen
+
+Only a chunk of the data has its vectors in memory at a time.
+
+References: Martens, New Insights and Perspectives on the Natural Gradient Method, JMLR 2020;
+Martens & Grosse, Optimizing Neural Networks with Kronecker-factored Approximate Curvature, ICML
+2015; for convolutions Grosse & Martens, ICML 2016.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from credo.model import Batch, Model
+from credo.networks import Params
+from credo.networks.layers import (
+    Factors,
+    Root,
+    gradients,
+    has_layers,
+    layer_factors,
+    outer,
+    split,
+)
+
+Curvature = Literal["ggn", "fisher"]
+CHUNK_NUMBERS = 2**23  # of the vectors that are in memory at a time: 32 MB
+LAYER_ROWS = 128  # of a chunk where layers are held as factors: enough for the matrix products
+
+
+class KroneckerFactors(NamedTuple):
+    """The curvature of a layer is close to A ⊗ G."""
+
+    inputs: Float[Array, "features features"]
+    """A = mean of a aᵀ over data and positions."""
+    outputs: Float[Array, "outputs outputs"]
+    """G = sum of g gᵀ over data, positions and columns."""
+
+
+def kronecker(
+    model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...]
+) -> dict[str, KroneckerFactors]:
+    """The two factors of every named layer; exact for one layer with normal noise."""
+
+    def of_layer(factors: Factors, seen: Array) -> KroneckerFactors:
+        inputs = factors.inputs * (seen / factors.inputs.shape[1] / len(data.x))[:, None, None]
+        return KroneckerFactors(
+            jnp.einsum("nti,ntj->ij", inputs, factors.inputs),
+            jnp.einsum("ncti,nctj->ij", factors.gradients, factors.gradients),
+        )
+
+    def of_chunk(batch: Batch, seen: Array) -> dict[str, KroneckerFactors]:
+        root = _root(model, params, batch, seen, kind)
+        layers = layer_factors(model.network, params["network"], batch.x, root, names)
+        return {name: of_layer(factors, seen) for name, factors in layers.items()}
+
+    return sum_over(data, of_chunk, _layer_rows(params))
+
+
+def diagonal(
+    model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...] | None = None
+) -> Params:
+    """The diagonal of the curvature of the network, or of named layers, shaped like their weights.
+
+    For a dense layer the square of a gradient is the product of squares: one matrix product.
+    """
+    network = params["network"]
+
+    def of_layer(factors: Factors, layer: Params) -> Params:
+        if factors.inputs.shape[1] > 1:
+            return split(jnp.sum(jnp.square(outer(factors)), axis=(0, 1)), layer)
+        entering = jnp.square(factors.inputs[:, 0])
+        leaving = jnp.sum(jnp.square(factors.gradients[:, :, 0]), axis=1)
+        return split(entering.T @ leaving, layer)
+
+    def of_chunk(batch: Batch, seen: Array) -> Params:
+        root = _root(model, params, batch, seen, kind)
+        if has_layers(model.network):
+            layers = layer_factors(model.network, network, batch.x, root, names)
+            return {name: of_layer(found, network[name]) for name, found in layers.items()}
+        vectors = gradients(model.network, network, batch.x, root)
+        return jax.tree.map(lambda leaf: jnp.sum(jnp.square(leaf), axis=(0, 1)), vectors)
+
+    layered = has_layers(model.network)
+    rows = _layer_rows(params) if layered else _vector_rows(model, network, kind)
+    return sum_over(data, of_chunk, rows)
+
+
+def dense(
+    model: Model,
+    params: Params,
+    data: Batch,
+    kind: Curvature,
+    chosen: Any,
+    names: tuple[str, ...] | None = None,
+) -> Float[Array, "d d"]:
+    """The curvature of chosen entries of the flattened weights of the network, or of layers."""
+    network = params["network"]
+    if names is not None and len(names) == 1 and network[names[0]]["w"].ndim == 2:
+        return _dense_layer(model, params, data, kind, names[0])[jnp.ix_(chosen, chosen)]
+
+    def of_chunk(batch: Batch, seen: Array) -> Array:
+        root = _root(model, params, batch, seen, kind)
+        vectors = gradients(model.network, network, batch.x, root, names)
+        flat = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(vectors)[..., chosen]
+        return jnp.einsum("nci,ncj->ij", flat, flat)
+
+    held = network if names is None else {name: network[name] for name in names}
+    return sum_over(data, of_chunk, _vector_rows(model, held, kind))
+
+
+def _dense_layer(
+    model: Model, params: Params, data: Batch, kind: Curvature, name: str
+) -> Float[Array, "d d"]:
+    """Σ_n a aᵀ ⊗ Σ_c g gᵀ of one dense layer: a small product for each pair of its outputs.
+
+    Against the outer products of whole gradients this saves a factor of the number of columns.
+    """
+    outputs = params["network"][name]["w"].shape[1]
+    first, second = np.triu_indices(outputs)
+
+    def of_chunk(batch: Batch, seen: Array) -> Float[Array, "pairs features features"]:
+        root = _root(model, params, batch, seen, kind)
+        found = layer_factors(model.network, params["network"], batch.x, root, (name,))[name]
+        entering, leaving = found.inputs[:, 0], found.gradients[:, :, 0]
+        products = jnp.einsum("nck,ncl->kln", leaving, leaving)[first, second]
+        return jax.lax.map(lambda weight: (entering * weight[:, None]).T @ entering, products)
+
+    pairs = sum_over(data, of_chunk, 4 * LAYER_ROWS)
+    number = np.zeros((outputs, outputs), int)
+    number[first, second] = number[second, first] = np.arange(len(first))
+    size = outputs * pairs.shape[1]
+    whole = pairs[number].transpose(2, 0, 3, 1).reshape(size, size)
+    return jnp.roll(whole, outputs, (0, 1))  # the bias: last among the inputs, first in the tree
+
+
+def of_likelihood(model: Model, params: Params, data: Batch, kind: Curvature) -> Params:
+    """The diagonal of the curvature of the likelihood's own parameters."""
+    own = params["likelihood"]
+    if kind == "ggn":
+        fisher = model.likelihood.parameter_fisher(own)
+        return jax.tree.map(lambda leaf: len(data.x) * leaf, fisher)
+
+    def of_chunk(batch: Batch, seen: Array) -> Params:
+        outputs = model.outputs(params, batch.x)
+
+        def of_row(output: Array, y: Array) -> Params:
+            score = lambda p: model.likelihood.log_prob(p, output[None], y[None])[0]  # noqa: E731
+            return jax.grad(score)(own)
+
+        rows = jax.vmap(of_row)(outputs, batch.y)
+        return jax.tree.map(lambda leaf: jnp.einsum("n...,n->...", jnp.square(leaf), seen), rows)
+
+    return sum_over(data, of_chunk, LAYER_ROWS)
+
+
+def log_likelihood(model: Model, params: Params, data: Batch) -> Array:
+    """Σ_n log p(y_n | x_n, θ)."""
+    of_chunk = lambda batch, seen: jnp.sum(model.log_likelihood(params, batch) * seen)  # noqa: E731
+    return sum_over(data, of_chunk, 4 * LAYER_ROWS)
+
+
+def sum_over(data: Batch, of_chunk: Callable[[Batch, Array], Any], rows: int) -> Any:
+    """Sum a function of chunks of the data; `seen` is 1 for rows that count, and 0 otherwise.
+
+    The last chunk reaches back over rows that were counted already: no padded copy of the data.
+    """
+    num_data = len(data.x)
+    rows = min(rows, num_data)
+
+    def chunk(index: Any) -> tuple[Batch, Array]:
+        start = jnp.minimum(index * rows, num_data - rows)
+        cut = lambda column: jax.lax.dynamic_slice_in_dim(column, start, rows)  # noqa: E731
+        fresh = start + jnp.arange(rows) >= index * rows
+        return jax.tree.map(cut, data), fresh.astype(data.x.dtype)
+
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(lambda: of_chunk(*chunk(0)))
+    )
+    add = lambda index, total: jax.tree.map(jnp.add, total, of_chunk(*chunk(index)))  # noqa: E731
+    return jax.lax.fori_loop(0, -(-num_data // rows), add, empty)
+
+
+def _root(model: Model, params: Params, batch: Batch, seen: Array, kind: Curvature) -> Root:
+    likelihood, own = model.likelihood, params["likelihood"]
+
+    def root(outputs: Array) -> Array:
+        if kind == "ggn":
+            return likelihood.fisher_root(own, outputs) * seen[:, None, None]
+        score = lambda f: jnp.sum(likelihood.log_prob(own, f, batch.y))  # noqa: E731
+        return (jax.grad(score)(outputs) * seen[:, None])[:, :, None]
+
+    return root
+
+
+def _layer_rows(params: Params) -> int:
+    """Convolutions have inputs and gradients at many positions: fewer rows at a time."""
+    dense_only = all(layer["w"].ndim == 2 for layer in params["network"].values())
+    return LAYER_ROWS if dense_only else LAYER_ROWS // 8
+
+
+def _vector_rows(model: Model, network: Params, kind: Curvature) -> int:
+    columns = model.likelihood.num_outputs if kind == "ggn" else 1
+    numbers = columns * sum(leaf.size for leaf in jax.tree.leaves(network))
+    return max(1, min(4 * LAYER_ROWS, CHUNK_NUMBERS // numbers))
