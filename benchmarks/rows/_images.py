@@ -17,20 +17,20 @@ def images(rows: int, shape: tuple[int, ...] = (784,)):
     return x, score.argmax(axis=1)
 
 
-def weights():
+def weights(widths: tuple[int, ...] = WIDTHS):
     """He et al. 2015, as (inputs, outputs) matrices: the same for all sides."""
     random = np.random.default_rng(1)
-    shapes = pairwise(WIDTHS)
+    shapes = pairwise(widths)
     return [random.normal(size=s).astype(np.float32) * (2 / s[0]) ** 0.5 for s in shapes]
 
 
-def torch_mlp(dropout: float | None = None):
+def torch_mlp(dropout: float | None = None, widths: tuple[int, ...] = WIDTHS):
     """PyTorch's network with `weights()` in it."""
     import torch
     from torch import nn
 
     layers = []
-    for weight in weights():
+    for weight in weights(widths):
         linear = nn.Linear(*weight.shape)
         with torch.no_grad():
             linear.weight.copy_(torch.from_numpy(weight.T))
