@@ -21,6 +21,7 @@ from credo.app.methods import Methods
 from credo.app.predict import Predict
 from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
 from credo.app.theatre import Theatre
+from credo.app.update import Update
 from credo.errors import CredoError
 from credo.experiments.registry import experiment_named
 from credo.inference.registry import method_named
@@ -30,6 +31,7 @@ COMMANDS: dict[str, type] = {
     "fit": Fit,
     "predict": Predict,
     "evaluate": Evaluate,
+    "update": Update,
     "methods": Methods,
     "reproduce": Reproduce,
     "theatre": Theatre,
