@@ -75,7 +75,7 @@ class MALA:
     """Rows per step; by default all, which alone is exact."""
     penalty: bool = True
     """Correct the acceptance for the noise of minibatches."""
-    climb_steps: int = 300
+    climb_steps: int = 1000
     """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:

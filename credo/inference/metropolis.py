@@ -54,13 +54,13 @@ class Metropolis:
     """Steps before the first draw, in which the step size is adapted."""
     num_chains: int = 4
     """Independent chains, each from its own initialisation."""
-    thin: int = 50
+    thin: int = 100
     """Steps per kept draw."""
     step_size: float = 0.01
     """Standard deviation of a proposal at the start of the warm-up."""
     target_acceptance: float = 0.234
     """Mean acceptance that the warm-up aims for."""
-    climb_steps: int = 300
+    climb_steps: int = 1000
     """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:

@@ -47,7 +47,7 @@ class SGHMC:
         >>> posterior = credo.fit(model, data.train, credo.SGHMC(num_samples=20, num_warmup=500))
     """
 
-    learning_rate: float = 0.01
+    learning_rate: float = 0.02
     """Step size η on the mean loss."""
     momentum: float = 0.9
     """μ: what a step keeps of the velocity; 1 − μ is the friction."""

@@ -57,7 +57,7 @@ class SGLD:
         >>> posterior = credo.fit(model, data.train, credo.SGLD(num_samples=20, num_warmup=500))
     """
 
-    learning_rate: float = 0.05
+    learning_rate: float = 0.2
     """Step size η on the mean loss (the first of a decreasing schedule, the highest of a cycle)."""
     num_samples: int = 100
     """Draws kept per chain."""
