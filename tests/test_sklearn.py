@@ -83,6 +83,26 @@ def test_only_a_filter_has_partial_fit(estimator):
     assert hasattr(estimator("denfi"), "partial_fit")
 
 
+def test_a_stream_may_start_with_one_class():
+    stream = BayesianClassifier(FILTER, hidden=(8,), random_state=0)
+    with pytest.raises(credo.CredoError, match="name all classes"):
+        stream.partial_fit(X[:1], LABELS[:1])
+    stream.partial_fit(X[:1], LABELS[:1], classes=np.unique(LABELS))
+    assert stream.partial_fit(X, LABELS).score(X, LABELS) > 0.5
+    with pytest.raises(credo.CredoError, match="in the first call"):
+        stream.partial_fit(X, LABELS, classes=["high", "low"])
+
+
+def test_a_stream_keeps_its_targets_and_its_method():
+    stream = BayesianRegressor(FILTER, hidden=(8,), random_state=0)
+    stream.partial_fit(X, np.column_stack([VALUES, -VALUES]))
+    with pytest.raises(credo.CredoError, match="2 targets, these have 1"):
+        stream.partial_fit(X, VALUES)
+    other = BayesianRegressor(MAP, hidden=(), random_state=0).fit(X, VALUES)
+    with pytest.raises(credo.CredoError, match="start anew"):
+        other.set_params(method=FILTER).partial_fit(X, VALUES)
+
+
 def test_a_class_that_comes_too_late_is_refused():
     stream = BayesianClassifier(FILTER, hidden=(8,), random_state=0)
     with pytest.raises(credo.CredoError, match="name all classes in the first call"):

@@ -109,7 +109,7 @@ class BayesByBackprop:
         def objective(learnt: MeanField) -> tuple[Array, Info]:
             std = jax.tree.map(jnp.exp, learnt.log_std)
             params = weight_noise.noisy_params(noise_key, target, learnt.mean, std, self.estimator)
-            log_likelihood = target.log_likelihood(params, batch)
+            log_likelihood = target.training_likelihood(params, batch)
             kl = self._kl(kl_key, target, learnt.mean, learnt.log_std)
             loss = (weight * kl - log_likelihood / target.temperature) / target.num_data
             return loss, {"nll": -log_likelihood / target.num_data, "kl": kl}

@@ -100,7 +100,7 @@ class ConcreteDropout:
                 for site, logit in logits.items()
             }
             noise = unit_noise.row_noise(key, draw, self.channelwise)
-            log_likelihood = target.log_likelihood(learnt.params, batch, noise)
+            log_likelihood = target.training_likelihood(learnt.params, batch, noise)
             log_joint = log_likelihood + self._penalty(target, learnt)
             elbo = log_joint / target.temperature + self._entropy(learnt, units)
             info = {"nll": -log_likelihood / target.num_data}

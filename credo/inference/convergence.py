@@ -144,7 +144,7 @@ def diagnose(posterior: Samples, x: Any = None) -> Diagnosis:
         outputs = draw_outputs(posterior, x)
         draws = outputs.reshape(posterior.num_chains, -1, *outputs.shape[1:])
     history = posterior.record.history
-    warmup = posterior.record.options.get("num_warmup", 0)
+    warmup = posterior.record.num_warmup
     after = {name: values[:, warmup:] for name, values in history.items()}
     return Diagnosis(
         rhat(draws), ess_bulk(draws), ess_tail(draws), mcse_mean(draws),

@@ -7,12 +7,14 @@ An initial fit, then for every new datum or batch, for each member i:
 
 with all data so far (`memory="all"`; r is the radius of the localisation, ∞ by default). With
 `memory="new"` old data are forgotten and live on in the ensemble alone: the new rows, with noise of
-the member's own on their targets, against ½ (θ − θ̃_i)ᵀ P⁻¹ (θ − θ̃_i), P the ensemble's covariance.
+the member's own on their targets where it is known (`credo.Normal`; elsewhere members draw together
+unless inflated), against ½ (θ − θ̃_i)ᵀ P⁻¹ (θ − θ̃_i), P the ensemble's covariance.
 For a linear model with normal noise that is the Kalman filter of a random walk of variance q².
 
 Reference: Ulrych & Šmídl, Deep Ensemble Filter for Active Learning, ÚTIA report 2383, 2020.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -29,6 +31,7 @@ from credo.inference.method import NOT_NEGATIVE, POSITIVE, Info, Plan, check_fie
 from credo.inference.optimize import Descent, Schedule
 from credo.model import Batch, Target
 from credo.networks import Params
+from credo.networks.prior_function import PriorFunction
 from credo.posterior import Posterior, Samples
 
 
@@ -55,7 +58,7 @@ class DEnFi:
     relative: bool = True
     """Whether q is in units of each layer's root mean square, or absolute."""
     radius: float | None = None
-    """Variance r within which an update keeps each weight; None: no bound."""
+    """Variance r within which an update keeps each weight; None or ∞: no bound."""
     memory: Literal["all", "new"] = "all"
     """What an update learns from: all data so far, or the new rows alone."""
     covariance: Literal["diagonal", "full"] = "diagonal"
@@ -72,10 +75,14 @@ class DEnFi:
     """How the learning rate changes within a fit: constant, or cosine decay to zero."""
 
     def __post_init__(self) -> None:
+        if self.radius == math.inf:
+            object.__setattr__(self, "radius", None)
         counts = dict.fromkeys(("size", "num_steps", "update_steps", "batch_size"), POSITIVE)
         check_fields(
             self, inflation=NOT_NEGATIVE, radius=POSITIVE, learning_rate=POSITIVE, **counts
         )
+        if self.memory == "new" and self.size < 2:
+            raise CredoError('DEnFi: memory="new" needs a size of at least 2, whose spread it uses')
 
     def plan(self, num_data: int) -> Plan:
         return self._initial.plan(num_data)
@@ -161,7 +168,7 @@ class Assimilation:
             batch = with_noisy_targets(target, state.key, batch)
 
         def objective(params: Params) -> tuple[Array, Info]:
-            terms = target.model.log_likelihood(params, batch)
+            terms = target.model.training_terms(params, batch)
             log_likelihood = count * jnp.sum(jnp.where(there, terms, 0.0)) / jnp.sum(there)
             log_prior = 0.0 if forgetful else target.log_prior(params)
             held = distance(params, state.start)
@@ -227,9 +234,10 @@ def starts_of(method: DEnFi, posterior: Samples, key: Array) -> list[Start]:
             f"an update needs an ensemble of {method.size} networks, as credo.fit with "
             f"credo.DEnFi makes it, got {posterior!r}"
         )
-    members = [
-        jax.tree.map(lambda leaf, i=i: leaf[i, 0], posterior.draws) for i in range(method.size)
-    ]
+    if isinstance(posterior.model.network, PriorFunction):
+        raise CredoError("an ensemble with prior functions cannot be updated: they stay fixed")
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), posterior.draws)
+    members = [jax.tree.map(lambda leaf, i=i: leaf[i], flat) for i in range(method.size)]
     keys = jax.random.split(key, method.size)
     inflated = [
         inflate(k, member, method.inflation, method.relative) for k, member in zip(keys, members)
@@ -239,10 +247,10 @@ def starts_of(method: DEnFi, posterior: Samples, key: Array) -> list[Start]:
 
 
 def padded(batch: Batch) -> Batch:
-    """The batch with rows up to the next eighth of a power of two; those added have no number."""
+    """The batch with rows up to the next eighth of a power of two: copies without a number."""
     count = len(batch.x)
     step = max(8, 2 ** (count.bit_length() - 4))
     more = -count % step
-    wide = lambda column: jnp.pad(column, [(0, more)] + [(0, 0)] * (column.ndim - 1))  # noqa: E731
+    chosen = jnp.arange(count + more) % count
     numbers = jnp.pad(jnp.arange(count), (0, more), constant_values=-1)
-    return Batch(wide(batch.x), wide(batch.y), numbers)
+    return Batch(batch.x[chosen], batch.y[chosen], numbers)

@@ -55,6 +55,7 @@ def fit(
     keep_checkpoint: bool = False,
     progress: bool | None = None,
     extra: dict | None = None,
+    whole: bool = True,
 ) -> Posterior:
     """Infer the posterior of `model` given `data` (a pair of x and y) with `method`.
 
@@ -67,6 +68,7 @@ def fit(
         keep_checkpoint: leave it there, for a caller who removes it once the posterior is safe.
         progress: show a progress bar; by default only on a terminal.
         extra: JSON-able data to keep with the posterior.
+        whole: False for the first part of a stream, whose labels may all be of one class.
 
     Example:
         >>> data = credo.data.load("digits")
@@ -74,7 +76,7 @@ def fit(
         >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=100))
     """
     chosen: Method = as_method(method)
-    batch = check_data(model, data)
+    batch = check_data(model, data, whole)
     target = Target(model, len(batch.x), batch.x.shape[1:], temperature)
     posterior = infer(
         target, batch, chosen, key, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
@@ -123,6 +125,9 @@ def infer(
         method=name_of(method),
         options=options_of(method),
         seconds=time.perf_counter() - began,
+        temperature=target.temperature,
+        num_warmup=plan.num_warmup,
+        thin=plan.thin,
         history={**posterior.record.history, **info},
     )
     posterior = dataclasses.replace(posterior, record=record)

@@ -24,11 +24,12 @@ import numpy as np
 from jaxtyping import Array
 
 from credo.errors import CredoError
+from credo.inference.map import MAP
 from credo.inference.method import COUNT, NOT_NEGATIVE, Info, Method, Plan, check_fields
 from credo.model import Batch, Normal, Target
 from credo.networks import Params
 from credo.networks.prior_function import Free, PriorFunction
-from credo.posterior import Posterior, Samples, mix
+from credo.posterior import Mixture, Posterior, Samples, mix
 
 
 class EnsembleState(NamedTuple):
@@ -63,11 +64,12 @@ class Ensemble:
     """Step ε of adversarial training, in units of the inputs: x − ε sign ∇ log p(y|x) is learnt
     beside x."""
     anchored: bool = False
-    """Pull each member to its own draw from the prior, and to targets with its own noise."""
+    """Pull each member to its own draw from the prior, and where the noise is known to targets with
+    noise of its own."""
     prior_function: float = 0.0
     """Scale β of a fixed random network that is added to each member's."""
     first: int = 0
-    """Number of the first member: 5 adds members to an ensemble of 5."""
+    """Number of the first member; `credo.extend` counts on from those there are."""
 
     def __post_init__(self) -> None:
         check_fields(
@@ -75,6 +77,8 @@ class Ensemble:
             first=NOT_NEGATIVE,
         )  # fmt: skip
         try:
+            if not isinstance(self.member, str):
+                object.__setattr__(self, "member", self._method)  # an instance also for a class
             self._method  # noqa: B018
         except CredoError as error:
             raise CredoError(f"Ensemble: member {self.member!r} cannot be: {error}") from None
@@ -87,6 +91,7 @@ class Ensemble:
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> EnsembleState:
         keys = jax.random.split(key, 4)
         model = target.model
+        self._check(target)
         anchor = None
         if self.anchored:
             spread = target.temperature**0.5
@@ -138,7 +143,11 @@ class Ensemble:
         if not hasattr(self._method, "finish"):
             return posterior
         members = split(posterior, self.size)
-        return mix([self._method.finish(target, member, data) for member in members])
+        finished = [self._method.finish(target, member, data) for member in members]
+        histories = [member.record.history for member in finished]
+        joined = {n: np.concatenate([h[n] for h in histories]) for n in histories[0]}
+        whole = mix(finished)
+        return replace(whole, record=replace(whole.record, history=joined))
 
     def warnings(
         self, target: Target, posterior: Posterior, batch: Batch, info: dict[str, np.ndarray]
@@ -164,6 +173,25 @@ class Ensemble:
 
         return as_method(self.member)
 
+    def _check(self, target: Target) -> None:
+        """Raise before the run what would only show after it."""
+        if getattr(target.model.network, "always_starts_alike", False) and self.size > 1:
+            raise CredoError(
+                "all members would start from the same weights, those of the module given; pass a "
+                "function of a key: credo.networks.Equinox(lambda key: ...)"
+            )
+        draws = isinstance(self._method, MAP) or self._method.plan(target.num_data).num_kept > 0
+        if self.adversarial and hasattr(self._method, "target_acceptance"):
+            raise CredoError(
+                "adversarial training has no density that an acceptance step could test; use "
+                f"members such as map, dropout or sgld, got {self.member!r}"
+            )
+        if self.prior_function and not draws:
+            raise CredoError(
+                "prior_function needs members that are networks or chains of them, such as map or "
+                f"sgld, got {self.member!r}"
+            )
+
     def _chains_per_member(self, states: list[Any]) -> int:
         return len(states) // self.size
 
@@ -187,11 +215,6 @@ class Ensemble:
     def _with_prior_function(self, posterior: Any, states: list[EnsembleState]) -> Any:
         if states[0].fixed is None:
             return posterior
-        if not isinstance(posterior, Samples):
-            raise CredoError(
-                "prior_function needs members that are networks or chains of them, such as map or "
-                f"sgld, got {self.member!r}"
-            )
         whole = PriorFunction(posterior.model.network, self.prior_function)
         free = posterior.draws["network"]
         count = jax.tree.leaves(free)[0].shape[1]
@@ -248,8 +271,12 @@ def check_point(ensemble: Ensemble, state: Any, params: Params) -> None:
 
 def split(posterior: Any, size: int) -> list[Any]:
     """The members of an ensemble's posterior, one by one."""
-    if not isinstance(posterior, Samples):
-        return [posterior.member(index) for index in range(size)]
+    if isinstance(posterior, Mixture):
+        count = posterior.num_members // size
+        if count == 1:
+            return [posterior.member(index) for index in range(size)]
+        parts = [slice(start, start + count) for start in range(0, size * count, count)]
+        return [replace(posterior, members=posterior.member(part)) for part in parts]
     chains = posterior.num_chains // size
 
     def one(start: int) -> Samples:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from credo.inference.ensemble import Ensemble
 from credo.inference.registry import method_from
 from credo.networks.prior_function import PriorFunction
 from credo.posterior import Mixture, Posterior, Samples, mix
+from credo.predictive import check_inputs
 
 
 def extend(
@@ -21,13 +23,12 @@ def extend(
     size: int,
     key: int | Array = 0,
     *,
-    temperature: float = 1.0,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Posterior:
     """The ensemble with further members, `size` in all, fitted to the same data.
 
-    With the key (and temperature) of the first fit, the result is that of `Ensemble(size=size)`
+    With the key of the first fit, the result is that of `Ensemble(size=size)`
     from the start, to the bit.
 
     Example:
@@ -42,17 +43,20 @@ def extend(
         raise CredoError(f"only an ensemble can be extended, got a posterior of {record.method!r}")
     method = method_from(record.method, record.options)
     assert isinstance(method, Ensemble)
-    if not size > method.size:
+    if not (isinstance(size, Integral) and size > method.size):
         raise CredoError(
-            f"the ensemble has {method.size} members already; size must be larger, got {size}"
+            f"the ensemble has {method.size} members already; size must be a larger whole number, "
+            f"got {size!r}"
         )
+    check_inputs(data[0], record.input_shape)
     model = posterior.model
     if isinstance(model.network, PriorFunction):  # the fit puts it around the network again
         model = dataclasses.replace(model, network=model.network.network)
     more = dataclasses.replace(method, size=size - method.size, first=method.first + method.size)
     new = fit(
-        model, data, more, key, temperature=temperature, checkpoint=checkpoint, progress=progress
-    )
+        model, data, more, key, temperature=record.temperature, checkpoint=checkpoint,
+        progress=progress,
+    )  # fmt: skip
     old = [posterior, new]
     histories = (posterior.record.history, new.record.history)
     joined = {n: np.concatenate([histories[0][n], histories[1][n]]) for n in histories[1]}

@@ -63,7 +63,7 @@ def descend(
     """One step down the gradient of −log_joint / N; `scales` replace the prior's in the penalty."""
 
     def objective(params: Params) -> tuple[Array, Info]:
-        log_likelihood = target.log_likelihood(params, batch, noise)
+        log_likelihood = target.training_likelihood(params, batch, noise)
         log_joint = (log_likelihood + target.log_prior(params, scales)) / target.temperature
         return -log_joint / target.num_data, {"nll": -log_likelihood / target.num_data}
 

@@ -23,7 +23,7 @@ from jaxtyping import Array
 from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
 from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
-from credo.inference.sgld import mean_loss
+from credo.inference.sgld import default_rate, mean_loss, remedy
 from credo.inference.trees import normal_like
 from credo.model import Batch, Target
 from credo.networks import Params
@@ -47,8 +47,9 @@ class SGHMC:
         >>> posterior = credo.fit(model, data.train, credo.SGHMC(num_samples=20, num_warmup=500))
     """
 
-    learning_rate: float = 0.02
-    """Step size η on the mean loss."""
+    learning_rate: float | None = None
+    """Step size η on the mean loss; by default 0.02 for classes, 0.01 for quantities and bare
+    densities."""
     momentum: float = 0.9
     """μ: what a step keeps of the velocity; 1 − μ is the friction."""
     num_samples: int = 100
@@ -80,9 +81,10 @@ class SGHMC:
         self, key: Array, target: Target, state: SGHMCState, batch: Batch
     ) -> tuple[SGHMCState, Info]:
         loss, gradient = jax.value_and_grad(mean_loss(target, batch))(state.params)
-        heat = self.noise * (2 * (1 - self.momentum) * self.learning_rate / target.num_data) ** 0.5
+        rate = self.learning_rate or default_rate(target, 0.02, 0.01)
+        heat = self.noise * (2 * (1 - self.momentum) * rate / target.num_data) ** 0.5
         velocity = jax.tree.map(
-            lambda u, g, xi: self.momentum * u - self.learning_rate * g + heat * xi,
+            lambda u, g, xi: self.momentum * u - rate * g + heat * xi,
             state.velocity, gradient, normal_like(key, state.params),
         )  # fmt: skip
         params = jax.tree.map(jnp.add, state.params, velocity)
@@ -95,7 +97,7 @@ class SGHMC:
         return Samples(target.model, kept)
 
     def remedy(self) -> str:
-        return f"lower learning_rate (got {self.learning_rate:g}) or standardise the inputs"
+        return remedy(self.learning_rate)
 
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]

@@ -25,7 +25,7 @@ from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
 from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
 from credo.inference.trees import normal_like
-from credo.model import Batch, Target
+from credo.model import Batch, Bernoulli, Categorical, Target
 from credo.networks import Params
 from credo.posterior import Samples
 
@@ -57,8 +57,9 @@ class SGLD:
         >>> posterior = credo.fit(model, data.train, credo.SGLD(num_samples=20, num_warmup=500))
     """
 
-    learning_rate: float = 0.2
-    """Step size η on the mean loss (the first of a decreasing schedule, the highest of a cycle)."""
+    learning_rate: float | None = None
+    """Step size η on the mean loss (the first of a decreasing schedule, the highest of a cycle).
+    By default 0.2 for classes, 0.05 for quantities and bare densities."""
     num_samples: int = 100
     """Draws kept per chain."""
     num_warmup: int = 4000
@@ -111,6 +112,8 @@ class SGLD:
     ) -> tuple[SGLDState, Info]:
         noise_key, probe_key = jax.random.split(key)
         rate, exploring = self._rate(target.num_data, state.num_steps)
+        highest = self.learning_rate or default_rate(target, 0.2, 0.05)
+        rate = highest * rate
         heat = jnp.where(exploring, 0.0, self.noise * jnp.sqrt(2 * rate / target.num_data))
         loss = mean_loss(target, batch)
         value, gradient = jax.value_and_grad(loss)(state.params)
@@ -146,7 +149,7 @@ class SGLD:
         return Samples(target.model, kept.params, weights=kept.weight / jnp.sum(kept.weight))
 
     def remedy(self) -> str:
-        return f"lower learning_rate (got {self.learning_rate:g}) or standardise the inputs"
+        return remedy(self.learning_rate)
 
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
@@ -154,21 +157,32 @@ class SGLD:
         return chain_warnings("sgld", target, posterior, batch)
 
     def _rate(self, num_data: int, index: Array) -> tuple[Array, Array]:
-        """The step size of a step, and whether it only explores."""
+        """A step's share of the highest step size, and whether the step only explores."""
         never = jnp.zeros((), bool)
         if self.schedule == "constant":
-            return jnp.asarray(self.learning_rate, float), never
+            return jnp.ones((), float), never
         if self.schedule == "polynomial":
-            return self.learning_rate * (1 + index / self.delay) ** -self.power, never
+            return (1 + index / self.delay) ** -self.power, never
         # Cycles tile the whole run, the warm-up included.
         length = self.plan(num_data).num_steps / self.num_cycles
         share = (index / length) % 1.0
-        return self.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * share)), share < self.exploration
+        return 0.5 * (1 + jnp.cos(jnp.pi * share)), share < self.exploration
 
     def _divergence(self, scale: Array, square: Array, gradient: Array, curvature: Array) -> Array:
         """∂G/∂θ = −G² / (2√v) · 2 (1 − decay) g h, with h the second derivative of the loss."""
         root = jnp.sqrt(square + jnp.finfo(square.dtype).tiny)
         return -jnp.square(scale) / root * (1 - self.decay) * gradient * curvature
+
+
+def default_rate(target: Any, classes: float, others: float) -> float:
+    """Where noise is learnt, gradients grow as it shrinks: quantities need smaller steps."""
+    likelihood = getattr(target.model, "likelihood", None)
+    return classes if isinstance(likelihood, Categorical | Bernoulli) else others
+
+
+def remedy(rate: float | None) -> str:
+    got = "" if rate is None else f" (got {rate:g})"
+    return f"lower learning_rate{got} or standardise the inputs"
 
 
 def mean_loss(target: Target, batch: Batch):

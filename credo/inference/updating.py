@@ -10,19 +10,19 @@ from jaxtyping import Array
 from credo.errors import CredoError
 from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
 from credo.inference.engine import check_data, infer
-from credo.inference.registry import method_from, options_of
+from credo.inference.registry import as_method, method_from, options_of
 from credo.keys import as_key
 from credo.model import Target
 from credo.posterior import Posterior, Samples
+from credo.predictive import check_inputs
 
 
 def update(
     posterior: Posterior,
     data: Any,
-    method: DEnFi | None = None,
+    method: DEnFi | str | None = None,
     key: int | Array = 0,
     *,
-    temperature: float = 1.0,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Samples:
@@ -46,14 +46,12 @@ def update(
             f"only an ensemble of credo.DEnFi can be updated, got a posterior of "
             f"{record.method!r}; fit with credo.DEnFi()"
         )
-    chosen: DEnFi = method or method_from(record.method, record.options)
+    chosen = as_method(method) if method else method_from(record.method, record.options)
+    if not isinstance(chosen, DEnFi):
+        raise CredoError(f"an update needs credo.DEnFi(), got {method!r}")
+    check_inputs(data[0], record.input_shape)
     batch = padded(check_data(posterior.model, data, whole=False))
-    target = Target(posterior.model, len(batch.x), batch.x.shape[1:], temperature)
-    if target.input_shape != tuple(record.input_shape):
-        raise CredoError(
-            f"the ensemble was fitted on rows of shape {tuple(record.input_shape)}, got "
-            f"{target.input_shape}; give the same features in the same order"
-        )
+    target = Target(posterior.model, len(batch.x), batch.x.shape[1:], record.temperature)
     noise_key, run_key = jax.random.split(as_key(key))
     starts = starts_of(chosen, posterior, noise_key)  # type: ignore[arg-type]
     updated = infer(

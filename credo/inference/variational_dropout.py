@@ -100,7 +100,7 @@ class VariationalDropout:
         def objective(learnt: Noisy) -> tuple[Array, Info]:
             std = self._std(learnt)
             params = weight_noise.noisy_params(key, target, learnt.mean, std, "local")
-            log_likelihood = target.log_likelihood(params, batch)
+            log_likelihood = target.training_likelihood(params, batch)
             kl = self._kl(learnt)
             log_joint = (log_likelihood + bias_log_prior(target, learnt)) / target.temperature
             info = {"nll": -log_likelihood / target.num_data, "kl": kl}

@@ -141,10 +141,10 @@ class NormalLearntScale:
 class NormalInputScale:
     """p(y | f) = N(f₁, softplus(f₂)²): the network also outputs the noise at each input.
 
-    With β above 0 each row's term is weighted by σ(x)^{2β} over the mean of that in the batch, held
-    fixed in the gradient: rows that the network thinks noisy are then not given up, and means come
-    out better. 0.5 is a good value. Those are no log densities any more: for methods that optimise,
-    not for samplers.
+    With β above 0, methods that optimise weigh each row's term by σ(x)^{2β} over its mean in the
+    batch, held fixed in the gradient: rows that the network thinks noisy are then not given up, and
+    means come out better. 0.5 is a good value. Samplers, Laplace and evaluation need a density, and
+    do without.
 
     Reference: Seitzer, Tavakoli, Antic & Martius, On the Pitfalls of Heteroscedastic Uncertainty
     Estimation with Probabilistic Neural Networks, ICLR 2022.
@@ -169,12 +169,14 @@ class NormalInputScale:
         return mean, jax.nn.softplus(raw) + MINIMUM_SCALE
 
     def log_prob(self, params: dict, outputs: Float[Array, "n d"], y: Float[Array, "n ..."]):
+        return _normal_log_probs(*self.moments(params, outputs), y).sum(axis=-1)
+
+    def training_terms(self, params: dict, outputs: Array, y: Array) -> Float[Array, " n"]:
+        """What a method that optimises puts in place of `log_prob`: weighted by β."""
         mean, scale = self.moments(params, outputs)
-        terms = _normal_log_probs(mean, scale, y)
-        if self.beta:
-            weights = jax.lax.stop_gradient(scale ** (2 * self.beta))
-            terms *= weights / jnp.mean(weights, axis=0)  # or the prior would weigh more
-        return terms.sum(axis=-1)
+        weights = jax.lax.stop_gradient(scale ** (2 * self.beta))
+        weights /= jnp.mean(weights, axis=0)  # or the prior would weigh more
+        return (weights * _normal_log_probs(mean, scale, y)).sum(axis=-1)
 
     def fisher_root(self, params: dict, outputs: Float[Array, "n d"]) -> Float[Array, "n d d"]:
         _, scale = self.moments(params, outputs)

@@ -72,6 +72,12 @@ class Model:
         outputs = self.outputs(params, batch.x, noise)
         return self.likelihood.log_prob(params["likelihood"], outputs, batch.y)
 
+    def training_terms(self, params: Params, batch: Batch, noise: Noise = no_noise) -> Array:
+        """log p(y_j | x_j, θ), weighted where the likelihood asks methods that optimise for it."""
+        likelihood = self.likelihood
+        terms = getattr(likelihood, "training_terms", likelihood.log_prob)
+        return terms(params["likelihood"], self.outputs(params, batch.x, noise), batch.y)
+
     def prior_scales(self, params: Params) -> Params:
         """The prior's standard deviation of every parameter."""
         network = self.prior.scales(self.network, params["network"])
@@ -108,6 +114,10 @@ class Target:
     def log_likelihood(self, params: Params, batch: Batch, noise: Noise = no_noise) -> Array:
         """(N/B) Σ log p(y_j | x_j, θ)."""
         return self.num_data * jnp.mean(self.model.log_likelihood(params, batch, noise))
+
+    def training_likelihood(self, params: Params, batch: Batch, noise: Noise = no_noise) -> Array:
+        """(N/B) Σ of the model's training terms."""
+        return self.num_data * jnp.mean(self.model.training_terms(params, batch, noise))
 
     def log_prior(self, params: Params, scales: Any = None) -> Array:
         """log p(θ); a method whose posterior changes the penalty passes its own scales."""

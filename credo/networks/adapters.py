@@ -62,6 +62,11 @@ class Equinox:
 
     module: eqx.Module | Callable[[Array], Any]
 
+    @property
+    def always_starts_alike(self) -> bool:
+        """Whether every initialisation is the same: that of the module given."""
+        return isinstance(self.module, eqx.Module)
+
     def _build(self, key: Array) -> Any:
         # A module may be callable on data; only a plain function is a factory.
         return self.module if isinstance(self.module, eqx.Module) else self.module(key)

@@ -35,7 +35,7 @@ class Mixture:
         """Draws are made anew each time: there is no fixed number of them."""
         return None
 
-    def member(self, index: int | Array) -> Any:
+    def member(self, index: int | slice | Array) -> Any:
         return jax.tree.map(lambda leaf: leaf[index], self.members)
 
     def sample(self, key: Array, num_draws: int) -> tuple[Array, Any]:

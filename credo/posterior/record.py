@@ -27,5 +27,11 @@ class Record:
     """Time spent in inference."""
     history: dict[str, np.ndarray] = field(default_factory=dict)
     """Quantities recorded along the run, each of shape (chain, step)."""
+    temperature: float = 1.0
+    """Of the target."""
+    num_warmup: int = 0
+    """Steps of the history before the first draw that is kept."""
+    thin: int = 1
+    """Steps of the history per draw."""
     extra: dict[str, Any] = field(default_factory=dict)
     """JSON-able data of the front that made the fit, such as a table's encoding."""

@@ -67,8 +67,7 @@ class Samples:
             raise CredoError("to_arviz needs ArviZ: pip install 'credo-bayes[arviz]'") from error
         leaves = jax.tree_util.tree_flatten_with_path(self.draws)[0]
         draws = {path_name(path) or "x": np.asarray(leaf) for path, leaf in leaves}
-        options = self.record.options
-        warmup, thin = options.get("num_warmup", 0), options.get("thin", 1)
+        warmup, thin = self.record.num_warmup, self.record.thin
         names = {"divergent": "diverging", "acceptance": "acceptance_rate", "log_joint": "lp"}
         history = self.record.history.items()
         stats = {

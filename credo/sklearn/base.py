@@ -72,7 +72,9 @@ class BayesianEstimator(BaseEstimator):
             own["method"] = with_options(own.get("method", self.method), options)
         return super().set_params(**own)
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, num_classes: int | None) -> None:
+    def _fit(
+        self, x: np.ndarray, y: np.ndarray, num_classes: int | None, whole: bool = True
+    ) -> None:
         method = method_instance(self.method)
         model = self._model(num_classes, num_targets=y.shape[1] if y.ndim == 2 else 1)
         if not (isinstance(self.num_draws, Integral) and self.num_draws > 0):
@@ -88,8 +90,10 @@ class BayesianEstimator(BaseEstimator):
             fit_seed,
             temperature=float(self.temperature),
             progress=bool(self.verbose),
+            whole=whole,
         )
         self.x_mean_, self.x_scale_ = mean, scale
+        vars(self).pop("seen_", None)
         if isinstance(method, DEnFi):
             self.seen_, self.num_updates_ = rows, 0
         self.draw_seed_ = draw_seed  # kept, so that predictions do not change from call to call
@@ -97,6 +101,11 @@ class BayesianEstimator(BaseEstimator):
     def _update(self, x: np.ndarray, y: np.ndarray) -> None:
         """Take new rows into the filter; units stay those of the first fit."""
         method = method_instance(self.method)
+        if not hasattr(self, "seen_"):
+            raise CredoError(
+                f"partial_fit goes on from a fit with credo.DEnFi, this one was made by "
+                f"{self.posterior_.record.method!r}; clone the estimator and start anew"
+            )
         x = (x - self.x_mean_) / self.x_scale_
         if method.memory == "all":
             x, y = (np.concatenate(parts) for parts in zip(self.seen_, (x, y), strict=True))
@@ -107,7 +116,6 @@ class BayesianEstimator(BaseEstimator):
             (x, y),
             method,
             jax.random.fold_in(jax.random.key(self.draw_seed_), self.num_updates_),
-            temperature=float(self.temperature),
             progress=bool(self.verbose),
         )
 

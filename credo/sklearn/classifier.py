@@ -79,13 +79,23 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Take new rows into a deep ensemble filter (`method="denfi"`).
 
-        The first call fits, and fixes the units of the features; it needs all `classes` unless its
-        rows hold every one. Later calls update.
+        The first call fits, and fixes the units of the features, so its rows should be like those
+        to come; it needs all `classes` unless its rows hold every one. Later calls update.
         """
         first = not hasattr(self, "posterior_")
         x, y = validate_data(self, X, y, dtype=PRECISIONS, reset=first)
         check_classification_targets(y)
         known = self.classes_ if not first else np.unique(y if classes is None else classes)
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise CredoError(
+                f"the classes were {known.tolist()} in the first call, got {list(classes)}; leave "
+                "them out, or start anew"
+            )
+        if len(known) < 2:
+            raise CredoError(
+                f"y holds one class only, {known[0].item()!r}; name all classes in the first call: "
+                "partial_fit(X, y, classes=...)"
+            )
         if not np.isin(y, known).all():
             unknown = np.setdiff1d(y, known)[0]
             raise CredoError(
@@ -94,7 +104,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
             )
         codes = np.searchsorted(known, y)
         if first:
-            self._fit(x, codes, len(known))
+            self._fit(x, codes, len(known), whole=False)
             self.classes_ = known
         else:
             self._update(x, codes)

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
+from credo.errors import CredoError
 from credo.predictive import NormalPredictive
 from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, statistics
 
@@ -59,14 +60,21 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Take new rows into a deep ensemble filter (`method="denfi"`).
 
-        The first call fits, and fixes the units of features and targets. Later calls update.
+        The first call fits, and fixes the units of features and targets, so its rows should be like
+        those to come. Later calls update.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
         x, y = validate_data(
             self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True, reset=False
         )
-        self._update(x, (y.reshape(len(y), -1).astype(np.float64) - self.y_mean_) / self.y_scale_)
+        y = y.reshape(len(y), -1).astype(np.float64)
+        if y.shape[1] != len(self.y_mean_):
+            raise CredoError(
+                f"the first rows had {len(self.y_mean_)} targets, these have {y.shape[1]}; give "
+                "the same ones"
+            )
+        self._update(x, (y - self.y_mean_) / self.y_scale_)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -160,7 +160,29 @@ def test_an_update_is_saved_and_updated_again(tmp_path):
     np.testing.assert_array_equal(*(credo.predict(p, X).probs for p in again))
 
 
+@pytest.mark.filterwarnings("ignore::credo.CredoWarning")  # a chain far too short
+def test_draws_of_one_chain_are_members_too():
+    """Ten draws of a chain are ten members, not ten times the first."""
+    chain = credo.SGLD(num_samples=4, num_warmup=20, num_chains=1, thin=20, learning_rate=0.1)
+    drawn = credo.fit(CLASSES, (X, LABELS), chain)
+    method = credo.DEnFi(size=4, inflation=0.0, update_steps=1, learning_rate=1e-9)
+    after = credo.update(drawn, (X, LABELS), method)
+    for a, b in zip(jax.tree.leaves(after.draws), jax.tree.leaves(drawn.draws), strict=True):
+        np.testing.assert_allclose(a[:, 0], b[0], atol=1e-6)
+
+
+def test_a_radius_of_infinity_is_none():
+    assert credo.DEnFi(radius=np.inf) == credo.DEnFi()
+
+
 def test_what_cannot_be_updated_says_so():
+    with pytest.raises(credo.CredoError, match="at least 2"):
+        credo.DEnFi(size=1, memory="new")
+    with pytest.raises(credo.CredoError, match=r"needs credo.DEnFi\(\), got 'map'"):
+        credo.update(credo.fit(CLASSES, (X, LABELS), ONE), (X, LABELS), "map")
+    offset = credo.Ensemble(credo.MAP(num_steps=5), 1, prior_function=1.0)
+    with pytest.raises(credo.CredoError, match="prior functions"):
+        credo.update(credo.fit(CLASSES, (X, LABELS), offset), (X, LABELS), ONE)
     point = credo.fit(CLASSES, (X, LABELS), credo.MAP(num_steps=5))
     with pytest.raises(credo.CredoError, match="only an ensemble of"):
         credo.update(point, (X, LABELS))

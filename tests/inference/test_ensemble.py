@@ -2,13 +2,14 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import credo
-from credo.inference import ensemble
+from credo.inference import engine, ensemble
 from credo.model import Batch
 from credo.networks import MLP
 from credo.posterior import Mixture, NormalWeights, mix
@@ -251,17 +252,51 @@ def test_warnings_say_how_many_members_have_them():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("member", "options", "message"),
     [
-        ({"anchored": True}, "one network"),
-        ({"adversarial": 0.1}, "one network"),
-        ({"prior_function": 1.0}, "networks or chains"),
+        ("bayes-by-backprop", {"anchored": True}, "one network"),
+        ("bayes-by-backprop", {"adversarial": 0.1}, "one network"),
+        ("hmc", {"adversarial": 0.1}, "no density"),
+        ("bayes-by-backprop", {"prior_function": 1.0}, "networks or chains"),
+        ("laplace", {"prior_function": 1.0}, "networks or chains"),
     ],
 )
-def test_what_members_cannot_do_is_refused(options, message):
-    method = credo.Ensemble(credo.BayesByBackprop(num_steps=5), 2, **options)
+def test_what_members_cannot_do_is_refused_before_the_run(member, options, message, monkeypatch):
+    monkeypatch.setattr(engine, "_run", None)
     with pytest.raises(credo.CredoError, match=message):
-        credo.fit(CLASSES, (X, LABELS), method)
+        credo.fit(CLASSES, (X, LABELS), credo.Ensemble(member, 2, **options))
+
+
+def test_members_that_would_all_start_alike_are_refused():
+    module = eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0))
+    with pytest.raises(credo.CredoError, match="same weights"):
+        credo.fit(credo.Model(module, credo.Categorical(3)), (X, LABELS), credo.Ensemble(SHORT, 2))
+    factory = credo.networks.Equinox(lambda key: eqx.nn.MLP(2, 3, 4, 1, key=key))
+    model = credo.Model(factory, credo.Categorical(3))
+    posterior = credo.fit(model, (X, LABELS), credo.Ensemble(SHORT, 2))
+    assert credo.predict(posterior, X).mutual_information.max() > 1e-4
+
+
+def test_an_ensemble_of_ensembles_of_mixtures():
+    inner = credo.Ensemble(credo.SWAG(num_steps=20, start=0.5, collect_every=3, rank=2), 2)
+    posterior = credo.fit(CLASSES, (X, LABELS), credo.Ensemble(inner, 3))
+    assert posterior.num_members == 6
+    assert np.isfinite(credo.predict(posterior, X).probs).all()
+
+
+def test_every_member_of_laplace_has_its_evidence():
+    posterior = credo.fit(CLASSES, (X, LABELS), credo.Ensemble(credo.Laplace(num_steps=30), 3))
+    evidence = posterior.record.history["log_evidence"]
+    assert evidence.shape == (3, 1) and len(np.unique(evidence)) == 3
+
+
+def test_an_ensemble_is_extended_at_its_own_temperature():
+    method = credo.Ensemble(EXACT, SIZE - 3, anchored=True)
+    cold = credo.fit(MODEL, (X, Y), method, temperature=0.01)
+    more = credo.extend(cold, (X, Y), SIZE - 1)
+    spread = weights(more).std(axis=0)
+    assert np.all(np.abs(weights(more)[-2:] - MEAN) < 6 * spread)
+    assert more.record.temperature == 0.01
 
 
 def test_an_unknown_member_is_refused_at_once():

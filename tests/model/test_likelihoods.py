@@ -69,10 +69,19 @@ def test_the_weight_of_a_noisy_row(beta):
     """∂/∂mean is ∝ σ^{2β} (y − mean)/σ², with weights of mean 1; β = 1 is the squared error."""
     outputs, y = jnp.array([[0.3, 1.2], [0.1, -2.0]]), jnp.array([[1.1], [0.4]])
     likelihood = credo.NormalInputScale(beta=beta)
-    slopes = jax.grad(lambda f: likelihood.log_prob({}, f, y).sum())(outputs)[:, 0]
+    slopes = jax.grad(lambda f: likelihood.training_terms({}, f, y).sum())(outputs)[:, 0]
     scale = likelihood.moments({}, outputs)[1][:, 0]
     weights = scale ** (2 * beta) / np.mean(scale ** (2 * beta))
     np.testing.assert_allclose(slopes, weights * np.array([0.8, 0.3]) / scale**2, rtol=1e-6)
+
+
+def test_with_weights_the_density_stays_a_density():
+    """Samplers, Laplace and evaluation see N(f₁, σ²), whatever β is."""
+    plain, weighted = credo.NormalInputScale(2), credo.NormalInputScale(2, beta=0.5)
+    densities = [each.log_prob({}, LOGITS, VALUES) for each in (plain, weighted)]
+    np.testing.assert_array_equal(*densities)
+    terms = plain.training_terms({}, LOGITS, VALUES)
+    np.testing.assert_allclose(terms, densities[0], rtol=1e-12)
 
 
 def test_beta_has_its_bounds():
