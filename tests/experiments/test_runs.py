@@ -43,6 +43,7 @@ TINY = {
     },
     "lenet-ensemble": {
         "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
+        "rates": (0.0,),
         "num_draws": 5,
     },
     "sgld-tuning": {"rates": (0.1,), "num_steps": 30, "num_chains": 2},
