@@ -48,7 +48,9 @@ class LeNetEnsemble:
     def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         settings = zip(self.sets, self.num_epochs, self.rates)
-        found = {name: self._one_set(name, *setting, data_dir) for name, *setting in settings}
+        found = {
+            name: self._one_set(name, epochs, rate, data_dir) for name, epochs, rate in settings
+        }
         return self._page(found, time.perf_counter() - began)
 
     def _one_set(self, name: str, epochs: float, rate: float, data_dir) -> dict[str, Scores]:
@@ -94,9 +96,9 @@ class LeNetEnsemble:
             "lenet-ensemble",
             "An ensemble of LeNets against published deep ensembles",
             f"{self.size} LeNets (20 and 50 channels, 500 units) with dropout of "
-            f"{listed(self.rates)}, {self.num_images:,} training images, Adam at 1e-3 with a cosine schedule on batches "
-            f"of 128, {listed(self.num_epochs)} passes; Fashion images also mirrored. "
-            f"{self.num_draws} draws in all, seed {self.seed}, {seconds / 60:.0f} minutes. Nothing "
+            f"{listed(self.rates)}, {self.num_images:,} training images, Adam at 1e-3 with a "
+            f"cosine schedule on batches of 128, {listed(self.num_epochs)} passes; Fashion images "
+            f"also mirrored. {self.num_draws} draws in all, seed {self.seed}, {seconds / 60:.0f} minutes. Nothing "
             "tuned on the test set. Reached: not worse by more than one standard error.",
             tuple(tables),
             tuple(patterns),
