@@ -98,8 +98,9 @@ class LeNetEnsemble:
             f"{self.size} LeNets (20 and 50 channels, 500 units) with dropout of "
             f"{listed(self.rates)}, {self.num_images:,} training images, Adam at 1e-3 with a "
             f"cosine schedule on batches of 128, {listed(self.num_epochs)} passes; Fashion images "
-            f"also mirrored. {self.num_draws} draws in all, seed {self.seed}, {seconds / 60:.0f} minutes. Nothing "
-            "tuned on the test set. Reached: not worse by more than one standard error.",
+            f"also mirrored. {self.num_draws} draws in all, seed {self.seed}, {seconds / 60:.0f} "
+            "minutes. Nothing tuned on the test set. Reached: not worse by more than one standard "
+            "error.",
             tuple(tables),
             tuple(patterns),
         )
