@@ -29,7 +29,7 @@ from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference import optimize
-from credo.inference.curvature import Curvature, log_likelihood, of_likelihood
+from credo.inference.curvature import NOISE_POWERS, Curvature, log_likelihood, of_likelihood
 from credo.inference.evidence import Evidence, maximize
 from credo.inference.method import COUNT, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Optimizer, Schedule
@@ -137,23 +137,27 @@ def approximate(method: Laplace, target: Target, params: Params, data: Batch) ->
 def _approximate(method: Laplace, target: Target, params: Params, data: Batch) -> Any:
     model, own = target.model, params["likelihood"]
     spectrum: Spectrum = STRUCTURES[method.structure](method, model, params, data)
-    own_curvature = ravel_pytree(of_likelihood(model, params, data, method.curvature))[0]
+    power = NOISE_POWERS[method.curvature]
     evidence = Evidence(
         log_likelihood(model, params, data),
         spectrum.squared_norm,
         spectrum.eigenvalues,
         ravel_pytree(own)[0],
-        own_curvature,
+        ravel_pytree(of_likelihood(model, params, data, "ggn"))[0],
         data.y.size if isinstance(model.likelihood, NormalLearntScale) else 0.0,
+        power,
     )
     logs = maximize(evidence) if method.tune_prior else jnp.zeros(2)
-    own_std = (target.temperature / (1 + own_curvature)) ** 0.5
     prior, noise = logs[0], logs[1]
+    mean = {"network": params["network"], "likelihood": jax.tree.map(lambda a: a + noise / 2, own)}
+    # At the tuned noise: the empirical curvature of log σ is no power of it.
+    own_curvature = ravel_pytree(of_likelihood(model, mean, data, method.curvature))[0]
+    own_std = (target.temperature / (1 + own_curvature)) ** 0.5
 
     def stretch(eigenvalues: Array) -> Array:
-        return (target.temperature / (jnp.exp(-prior) + jnp.exp(-noise) * eigenvalues)) ** 0.5
+        precision = jnp.exp(-prior) + jnp.exp(-power * noise) * eigenvalues
+        return (target.temperature / precision) ** 0.5
 
-    mean = {"network": params["network"], "likelihood": jax.tree.map(lambda a: a + noise / 2, own)}
     found = {
         "log_evidence": evidence.at(logs),
         "prior_multiplier": jnp.exp(prior / 2),

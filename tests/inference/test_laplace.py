@@ -76,6 +76,16 @@ def covariance(posterior, num=None):
     return np.asarray(jax.scipy.linalg.block_diag(*blocks))
 
 
+def noise_std(posterior):
+    """The standard deviations of the likelihood's own parameters, which come first."""
+    if hasattr(posterior, "likelihood_std"):
+        return np.asarray(posterior.likelihood_std)
+    if hasattr(posterior, "std"):
+        return np.asarray(ravel_pytree(posterior.std["likelihood"])[0])
+    own = ravel_pytree(posterior.mean["likelihood"])[0].size
+    return np.abs(np.diag(posterior.factor)[:own])
+
+
 def network(model, seed=0, shape=(2,)):
     """A network with weights that are no mode of anything: curvature is defined anywhere."""
     params = model.init(jax.random.key(seed), shape)
@@ -429,27 +439,52 @@ def test_the_tuned_prior_is_the_argmax_of_the_exact_evidence():
     assert multiplier(0.5 * best) > 1.2 and multiplier(2 * best) < 0.98
 
 
+@pytest.mark.parametrize("kind", ["ggn", "fisher"])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_tuning_finds_the_largest_evidence(structure):
+def test_tuning_finds_the_largest_evidence(structure, kind):
     """Over multiples of the prior scales and of a learnt noise, by fits at other scales."""
     model, y = MODELS["learnt"]
     params = network(model)
-    found = credo.laplace((model, params), (X, y), structure, layers="all", num_weights=9)
+    chosen = {"layers": "all", "num_weights": 9, "curvature": kind}
+    found = credo.laplace((model, params), (X, y), structure, **chosen)
     prior, noise = (recorded(found, f"{name}_multiplier") for name in ("prior", "noise"))
     log_scale = params["likelihood"]["log_scale"]
     np.testing.assert_allclose(found.mean["likelihood"]["log_scale"], log_scale + np.log(noise))
 
-    def evidence(prior, noise):
+    def fit_at(prior, noise):
         other = dataclasses.replace(model, prior=credo.NormalPrior(float(prior)))
         shifted = {**params, "likelihood": {"log_scale": log_scale + np.log(noise)}}
-        chosen = {"layers": "all", "num_weights": 9, "tune_prior": False}
-        return recorded(credo.laplace((other, shifted), (X, y), structure, **chosen))
+        return credo.laplace((other, shifted), (X, y), structure, **chosen, tune_prior=False)
+
+    def evidence(prior, noise):
+        return recorded(fit_at(prior, noise))
 
     if structure != "subnetwork":  # whose weights are chosen anew at another scale
-        np.testing.assert_allclose(recorded(found), evidence(prior, noise), rtol=1e-8)
+        again = fit_at(prior, noise)
+        np.testing.assert_allclose(recorded(found), recorded(again), rtol=1e-8)
+        np.testing.assert_allclose(covariance(found), covariance(again), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(noise_std(found), noise_std(again), rtol=1e-8)
         for factor in (0.95, 1.05):
             assert evidence(prior, noise * factor) < recorded(found)
             assert structure == "kron" or evidence(prior * factor, noise) < recorded(found)
+
+
+@pytest.mark.parametrize("kind", ["ggn", "fisher"])
+def test_a_noise_far_off_is_tuned_to_the_same_spread(kind):
+    """From σ = 1 to the true 0.1: tuned once as wide as found anew at the tuned noise."""
+    model = credo.Model(MLP(hidden=()), credo.NormalLearntScale())
+    weights = [0.4, 1.0, -0.5]
+    y = DESIGN @ weights + 0.1 * RNG.normal(size=len(X))
+    params = linear_params(weights, {"log_scale": jnp.zeros(1)})
+    chosen = {"structure": "diagonal", "layers": "all", "curvature": kind}
+    found = credo.laplace((model, params), (X, y), **chosen)
+    tuned = {**params, "likelihood": found.mean["likelihood"]}
+    other = credo.NormalPrior(recorded(found, "prior_multiplier"))
+    anew = credo.laplace(
+        (dataclasses.replace(model, prior=other), tuned), (X, y), **chosen, tune_prior=False
+    )
+    assert recorded(found, "noise_multiplier") < 0.2
+    np.testing.assert_allclose(ravel_pytree(found.std)[0], ravel_pytree(anew.std)[0], rtol=1e-8)
 
 
 def test_a_learnt_noise_has_its_own_uncertainty():
