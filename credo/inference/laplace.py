@@ -129,8 +129,20 @@ def check_network(method: Laplace, model: Model) -> None:
 def approximate(method: Laplace, target: Target, params: Params, data: Batch) -> Posterior:
     """The Laplace approximation around `params`, with the evidence in its record's history."""
     posterior, found = _approximate(method, target, params, data)
+    if not _is_finite(posterior):
+        raise CredoError(
+            "laplace: the posterior has entries that are not finite: the weights it was given are "
+            "not, or the curvature is too large for the working precision; check that training "
+            "converged, use a larger noise scale or fewer weights, or double precision "
+            "(jax.config.update('jax_enable_x64', True))"
+        )
     history = {name: np.asarray(value).reshape(1, 1) for name, value in found.items()}
     return replace(posterior, record=replace(posterior.record, history=history))
+
+
+@jax.jit
+def _is_finite(tree: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
 
 
 @functools.partial(jax.jit, static_argnames=("method", "target"))

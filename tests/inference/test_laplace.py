@@ -152,6 +152,33 @@ def test_the_method_fits_what_is_exact():
     assert np.isclose(recorded(posterior), exact_evidence(PRIOR, NOISE), atol=1e-4)
 
 
+@pytest.fixture
+def float32():
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", True)
+
+
+@pytest.mark.parametrize("structure", ["full", "subnetwork"])
+def test_a_precise_noise_gives_no_nan(structure, float32):
+    """In single precision a Cholesky factor of H + I fails beside entries of 1e9."""
+    model = credo.Model(MLP((10,)), credo.Normal(1e-3))
+    params = model.init(jax.random.key(0), (1,))
+    x = X[:, :1]
+    posterior = credo.laplace((model, params), (x, Y), structure, layers="all", tune_prior=False)
+    assert posterior.factor.dtype == np.float32 and np.isfinite(posterior.factor).all()
+    assert np.isfinite(recorded(posterior))
+    spread = credo.linearized_predict(posterior, x).epistemic_variance
+    assert np.all(spread < (10 * 1e-3) ** 2)  # at the data, about the noise
+
+
+def test_what_is_not_finite_is_said():
+    _, mean = ridge()
+    for structure in STRUCTURES:
+        with pytest.raises(credo.CredoError, match="not finite"):
+            credo.laplace((LINEAR, linear_params(np.nan * mean)), (X, Y), structure)
+
+
 def test_a_temperature_scales_the_covariance():
     trained = LINEAR, linear_params(ridge()[1])
     for structure in STRUCTURES:
