@@ -114,6 +114,14 @@ def test_the_barrier_is_measured_from_the_chord():
     assert losses.max() - losses[0] > 2  # what a barrier above the first end would say
 
 
+def test_a_barrier_needs_a_point_between_the_ends():
+    for times in ([0.0, 1.0], [0.0], []):
+        with pytest.raises(credo.CredoError, match=f"at least 3 points.*got {len(times)} times"):
+            paths.barrier(times, np.ones(len(times)))
+    with pytest.raises(credo.CredoError, match="21 times and 20 losses"):
+        paths.barrier(TIMES, np.ones(20))
+
+
 def test_path_losses_are_those_of_the_networks(networks):
     model, first, second = networks
     found = paths.path_losses(model, (X, Y), ls.stack([first, second]), paths.line([0, 0.3, 1]))
