@@ -37,6 +37,7 @@ from credo.inference.spectra import STRUCTURES, Spectrum
 from credo.model import Batch, Model, NormalLearntScale, Target
 from credo.networks import Params, no_noise
 from credo.networks.layers import has_layers
+from credo.networks.prior_function import Free, PriorFunction
 from credo.posterior import Posterior, Samples
 
 Structure = Literal["kron", "full", "diagonal", "subnetwork"]
@@ -112,7 +113,13 @@ class Laplace:
 
 
 def check_network(method: Laplace, model: Model) -> None:
-    """Raise where the structure needs to know the layers of a network that does not show them."""
+    """Raise where weights are fixed, or where layers are needed and the network shows none."""
+    if isinstance(model.network, PriorFunction | Free):
+        raise CredoError(
+            "laplace would make the fixed weights of a prior function uncertain too; use a network "
+            "without credo.networks.PriorFunction, or the spread of credo.Ensemble('map', "
+            "prior_function=…)"
+        )
     wanted = {
         "structure='kron'": method.structure == "kron",
         "layers='last'": method.layers != "all",

@@ -14,7 +14,7 @@ from credo.inference import curvature
 from credo.inference.laplace import Laplace
 from credo.linearized import output_moments
 from credo.model import Batch
-from credo.networks import MLP, Functions, LeNet
+from credo.networks import MLP, Functions, LeNet, PriorFunction
 from credo.networks.layers import layer_factors
 
 pytestmark = pytest.mark.usefixtures("float64", "quick_compilation")
@@ -591,3 +591,65 @@ def test_what_cannot_be_done_is_said():
         credo.probit_predict(posterior, X)
     with pytest.raises(credo.CredoError, match="at least 1 draw"):
         credo.linearized_predict(posterior, X, num_draws=0)
+
+
+TRAINED = {
+    "swapped": ((linear_params([0.4, 1.0, -0.5]), LINEAR), r"in this order, got \(dict, Model\)"),
+    "three": ((LINEAR, 1, 2), r"a pair \(model, params\)"),
+    "nothing": (3.0, "what credo.fit gave, or a pair .* got float"),
+    "other network": ((LINEAR, {"dense0": np.ones(3)}), "cannot be applied with these parameters"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_is_not_a_trained_network_is_said(name):
+    trained, message = TRAINED[name]
+    with pytest.raises(credo.CredoError, match=message):
+        credo.laplace(trained, (X, Y))
+
+
+def test_a_mixture_has_many_networks():
+    model, y = MODELS["categorical"]
+    member = credo.Laplace(num_steps=5)
+    mixture = credo.fit(model, (X, y), credo.Ensemble(member, 2))
+    with pytest.raises(credo.CredoError, match=r"mixture of 2; .* posterior.member\(i\)"):
+        credo.laplace(mixture, (X, y))
+    for predictive in (credo.probit_predict, credo.linearized_predict):
+        with pytest.raises(credo.CredoError, match=r"got Mixture; use posterior.member\(i\)"):
+            predictive(mixture, X)
+    # What the messages advise can be done.
+    one = mixture.member(1)
+    assert np.isfinite(credo.probit_predict(one, X).probs).all()
+    again = credo.laplace(one, (X, y))
+    np.testing.assert_allclose(ravel_pytree(again.mean)[0], ravel_pytree(one.mean)[0])
+
+
+def test_data_of_another_shape_are_refused():
+    trained = credo.fit(LINEAR, (X, Y), credo.MAP(num_steps=3))
+    wide = np.column_stack([X, X])
+    with pytest.raises(credo.CredoError, match=r"rows of shape \(2,\), got \(4,\)"):
+        credo.laplace(trained, (wide, Y))
+    with pytest.raises(credo.CredoError, match=r"cannot be applied .* rows of shape \(4,\)"):
+        credo.laplace((LINEAR, linear_params([0.4, 1.0, -0.5])), (wide, Y))
+
+
+def test_the_noise_of_trained_weights_is_not_invented():
+    model, y = MODELS["learnt"]
+    params = network(model)
+    with pytest.raises(credo.CredoError, match=r"NormalLearntScale has parameters \['log_scale'\]"):
+        credo.laplace((model, params["network"]), (X, y))
+    found = credo.laplace((model, params), (X, y), tune_prior=False)
+    given = params["likelihood"]["log_scale"]
+    np.testing.assert_array_equal(found.mean["likelihood"]["log_scale"], given)
+
+
+def test_the_fixed_weights_of_a_prior_function_stay_certain():
+    plain, y = MODELS["categorical"]
+    model = dataclasses.replace(plain, network=PriorFunction(plain.network))
+    params = model.init(jax.random.key(0), (2,))
+    for structure in ("full", "kron"):
+        with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
+            credo.laplace((model, params), (X, y), structure, layers="all")
+    ensemble = credo.Ensemble(credo.Laplace(num_steps=3), 2, prior_function=1.0)
+    with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
+        credo.fit(plain, (X, y), ensemble)
