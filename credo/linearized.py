@@ -21,7 +21,15 @@ from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.keys import as_key
 from credo.model import Bernoulli, Categorical
-from credo.networks.layers import Factors, gradients, has_layers, join, layer_factors, outer
+from credo.networks.layers import (
+    CHUNK_NUMBERS,
+    Factors,
+    gradients,
+    has_layers,
+    join,
+    layer_factors,
+    outer,
+)
 from credo.posterior import DenseNormal, KroneckerNormal, Mixture, NormalWeights, Posterior
 from credo.predictive import (
     CategoricalPredictive,
@@ -31,8 +39,6 @@ from credo.predictive import (
     cast_like,
     check_inputs,
 )
-
-CHUNK_NUMBERS = 2**23  # of the Jacobians that are in memory at a time: 32 MB
 
 
 def linearized_predict(

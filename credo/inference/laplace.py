@@ -38,7 +38,8 @@ from credo.model import Batch, Model, NormalLearntScale, Target
 from credo.networks import Params, no_noise
 from credo.networks.layers import has_layers
 from credo.networks.prior_function import Free, PriorFunction
-from credo.posterior import Posterior, Samples
+from credo.posterior import Posterior, Record, Samples
+from credo.posterior.samples import one_network
 
 Structure = Literal["kron", "full", "diagonal", "subnetwork"]
 Layers = Literal["last", "all"]
@@ -101,8 +102,7 @@ class Laplace:
         return None
 
     def posterior(self, target: Target, states: list[Descent], kept: None) -> Samples:
-        one = jax.tree.map(lambda leaf: leaf[None, None], states[0].params)
-        return Samples(target.model, one)
+        return one_network(target.model, states[0].params, Record(target.input_shape))
 
     def finish(self, target: Target, posterior: Samples, data: Batch) -> Posterior:
         params = jax.tree.map(lambda leaf: leaf[0, 0], posterior.draws)

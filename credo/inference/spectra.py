@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from credo.inference import curvature
 from credo.model import Batch, Model
+from credo.model.priors import fill
 from credo.networks import Params
 from credo.networks.layers import last_layer
 from credo.posterior import DenseNormal, KroneckerNormal, NormalWeights, Posterior
@@ -138,8 +139,7 @@ def _inverse_root(matrix: Array) -> tuple[Array, Array]:
 
 def _scales(model: Model, params: Params) -> Params:
     """The prior's scales of the network, one for every weight."""
-    filled = lambda scale, leaf: jnp.broadcast_to(jnp.asarray(scale, leaf.dtype), leaf.shape)  # noqa: E731
-    return jax.tree.map(filled, model.prior_scales(params)["network"], params["network"])
+    return fill(model.prior_scales(params)["network"], params["network"])
 
 
 def _squared_norm(weights: Params, scales: Params) -> Array:
