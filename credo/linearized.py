@@ -21,8 +21,16 @@ from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.keys import as_key
 from credo.model import Bernoulli, Categorical
-from credo.networks.layers import Factors, gradients, has_layers, join, layer_factors, outer
-from credo.posterior import DenseNormal, KroneckerNormal, NormalWeights, Posterior
+from credo.networks.layers import (
+    CHUNK_NUMBERS,
+    Factors,
+    gradients,
+    has_layers,
+    join,
+    layer_factors,
+    outer,
+)
+from credo.posterior import DenseNormal, KroneckerNormal, Mixture, NormalWeights, Posterior
 from credo.predictive import (
     CategoricalPredictive,
     NormalPredictive,
@@ -31,8 +39,6 @@ from credo.predictive import (
     cast_like,
     check_inputs,
 )
-
-CHUNK_NUMBERS = 2**23  # of the Jacobians that are in memory at a time: 32 MB
 
 
 def linearized_predict(
@@ -107,9 +113,12 @@ def output_moments(
 def _checked(posterior: Any, x: np.ndarray | Array) -> np.ndarray | Array:
     enable_compilation_cache()
     if not isinstance(posterior, DenseNormal | KroneckerNormal | NormalWeights):
+        members = (
+            "posterior.member(i) for each member, or " if isinstance(posterior, Mixture) else ""
+        )
         raise CredoError(
             f"a linearised prediction needs a normal posterior, as credo.Laplace gives, got "
-            f"{type(posterior).__name__}; use credo.predict"
+            f"{type(posterior).__name__}; use {members}credo.predict"
         )
     return check_inputs(x, posterior.record.input_shape)
 

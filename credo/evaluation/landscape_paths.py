@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from credo.data.batches import batch_indices
+from credo.errors import CredoError
 from credo.evaluation.landscape import stack
 from credo.keys import as_key
 from credo.model import Batch, Model
@@ -116,6 +117,11 @@ def barrier(times: np.ndarray, losses: np.ndarray) -> float:
         3.0
     """
     times, losses = np.asarray(times), np.asarray(losses, float)
+    if len(times) < 3 or len(times) != len(losses):
+        raise CredoError(
+            f"a barrier needs at least 3 points, two ends and one between, and a loss at each, got "
+            f"{len(times)} times and {len(losses)} losses; use times such as np.linspace(0, 1, 21)"
+        )
     chord = (1 - times) * losses[0] + times * losses[-1]
     return float((losses - chord)[1:-1].max())
 

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 from credo.model import Batch, Model
 from credo.networks import Params
 from credo.networks.layers import (
+    CHUNK_NUMBERS,
     Factors,
     Root,
     gradients,
@@ -34,7 +35,7 @@ from credo.networks.layers import (
 )
 
 Curvature = Literal["ggn", "fisher"]
-CHUNK_NUMBERS = 2**23  # of the vectors that are in memory at a time: 32 MB
+NOISE_POWERS = {"ggn": 1, "fisher": 2}  # r, where c times the noise divides the curvature by c^2r
 LAYER_ROWS = 128  # of a chunk where layers are held as factors: enough for the matrix products
 
 

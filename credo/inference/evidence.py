@@ -3,11 +3,14 @@
 With the weights t in units of their prior scales, Λ the curvature's eigenvalues in the same units,
 a common multiplier m of the prior scales, and (for a learnt noise) a common multiplier c of σ:
 
-    log p(D) ≈ log p(D | θ*, c) − ‖t*‖² / 2m² − ½ Σ_i log(1 + (m/c)² Λ_i)
+    log p(D) ≈ log p(D | θ*, c) − ‖t*‖² / 2m² − ½ Σ_i log(1 + m² c^−2r Λ_i)
 
-plus the same for the likelihood's own parameters, whose prior is not scaled. The weights θ* stay
-where they are (Immer et al. 2021). In (log m², log c²) this is a concave function, so Newton's
-method finds its only maximum.
+plus the same for the likelihood's own parameters, whose prior is not scaled. The power r is 1 for
+Gauss–Newton, a sum of JᵀJ / σ², and 2 for the empirical Fisher, of gradients Jᵀ(y − f) / σ².
+
+The weights θ* stay where they are (Immer et al. 2021). In (log m², log c²) this is a concave
+function, so Newton's method finds its only maximum. For that the curvature of log σ is here always
+the expected one, which no c changes.
 
 References: MacKay, A Practical Bayesian Framework for Backpropagation Networks, 1992; Immer et al.,
 Scalable Marginal Likelihood Estimation for Model Selection in Deep Learning, ICML 2021.
@@ -38,17 +41,20 @@ class Evidence(NamedTuple):
     log_scale_curvature: Float[Array, " k"]
     num_targets: Array | float
     """How many numbers were observed: data × targets."""
+    noise_power: int
+    """r: the curvature of the weights goes with c^−2r."""
 
     def at(self, logs: Float[Array, "2"]) -> Array:
         """The log evidence at (log m², log c²)."""
         prior, noise = logs
+        stretched = jnp.exp(prior - self.noise_power * noise) * self.eigenvalues
         own = self.log_scale + 0.5 * noise
         return (
             self.log_likelihood
             + 0.5 * self._squared_residuals() * -jnp.expm1(-noise)
             - 0.5 * self.num_targets * noise
             - 0.5 * self.squared_norm * jnp.exp(-prior)
-            - 0.5 * jnp.sum(jnp.log1p(jnp.exp(prior - noise) * self.eigenvalues))
+            - 0.5 * jnp.sum(jnp.log1p(stretched))
             - 0.5 * jnp.sum(jnp.square(own) + jnp.log1p(self.log_scale_curvature))
         )
 

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 from credo.errors import CredoError
 from credo.inference.method import Info, Plan
 from credo.model import Batch, Normal, Target
+from credo.model.priors import fill
 from credo.networks import Params
 from credo.posterior.dense import DenseNormal
 
@@ -101,8 +102,7 @@ class Exact:
     ) -> tuple[ExactState, Info]:
         model, noise = target.model, target.model.likelihood.scale  # type: ignore[union-attr]
         flat, unravel = ravel_pytree(state.mean)
-        filled = lambda scale, leaf: jnp.broadcast_to(scale, leaf.shape)  # noqa: E731
-        scales, _ = ravel_pytree(jax.tree.map(filled, model.prior_scales(state.mean), state.mean))
+        scales, _ = ravel_pytree(fill(model.prior_scales(state.mean), state.mean))
 
         def outputs(whitened: Array) -> Array:
             return model.outputs(unravel(scales * whitened), batch.x).ravel() / noise

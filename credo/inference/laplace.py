@@ -29,7 +29,7 @@ from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference import optimize
-from credo.inference.curvature import Curvature, log_likelihood, of_likelihood
+from credo.inference.curvature import NOISE_POWERS, Curvature, log_likelihood, of_likelihood
 from credo.inference.evidence import Evidence, maximize
 from credo.inference.method import COUNT, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Optimizer, Schedule
@@ -37,7 +37,9 @@ from credo.inference.spectra import STRUCTURES, Spectrum
 from credo.model import Batch, Model, NormalLearntScale, Target
 from credo.networks import Params, no_noise
 from credo.networks.layers import has_layers
-from credo.posterior import Posterior, Samples
+from credo.networks.prior_function import Free, PriorFunction
+from credo.posterior import Posterior, Record, Samples
+from credo.posterior.samples import one_network
 
 Structure = Literal["kron", "full", "diagonal", "subnetwork"]
 Layers = Literal["last", "all"]
@@ -100,8 +102,7 @@ class Laplace:
         return None
 
     def posterior(self, target: Target, states: list[Descent], kept: None) -> Samples:
-        one = jax.tree.map(lambda leaf: leaf[None, None], states[0].params)
-        return Samples(target.model, one)
+        return one_network(target.model, states[0].params, Record(target.input_shape))
 
     def finish(self, target: Target, posterior: Samples, data: Batch) -> Posterior:
         params = jax.tree.map(lambda leaf: leaf[0, 0], posterior.draws)
@@ -112,7 +113,13 @@ class Laplace:
 
 
 def check_network(method: Laplace, model: Model) -> None:
-    """Raise where the structure needs to know the layers of a network that does not show them."""
+    """Raise where weights are fixed, or where layers are needed and the network shows none."""
+    if isinstance(model.network, PriorFunction | Free):
+        raise CredoError(
+            "laplace would make the fixed weights of a prior function uncertain too; use a network "
+            "without credo.networks.PriorFunction, or the spread of credo.Ensemble('map', "
+            "prior_function=…)"
+        )
     wanted = {
         "structure='kron'": method.structure == "kron",
         "layers='last'": method.layers != "all",
@@ -129,31 +136,47 @@ def check_network(method: Laplace, model: Model) -> None:
 def approximate(method: Laplace, target: Target, params: Params, data: Batch) -> Posterior:
     """The Laplace approximation around `params`, with the evidence in its record's history."""
     posterior, found = _approximate(method, target, params, data)
+    if not _is_finite(posterior):
+        raise CredoError(
+            "laplace: the posterior has entries that are not finite: the weights it was given are "
+            "not, or the curvature is too large for the working precision; check that training "
+            "converged, use a larger noise scale or fewer weights, or double precision "
+            "(jax.config.update('jax_enable_x64', True))"
+        )
     history = {name: np.asarray(value).reshape(1, 1) for name, value in found.items()}
     return replace(posterior, record=replace(posterior.record, history=history))
+
+
+@jax.jit
+def _is_finite(tree: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
 
 
 @functools.partial(jax.jit, static_argnames=("method", "target"))
 def _approximate(method: Laplace, target: Target, params: Params, data: Batch) -> Any:
     model, own = target.model, params["likelihood"]
     spectrum: Spectrum = STRUCTURES[method.structure](method, model, params, data)
-    own_curvature = ravel_pytree(of_likelihood(model, params, data, method.curvature))[0]
+    power = NOISE_POWERS[method.curvature]
     evidence = Evidence(
         log_likelihood(model, params, data),
         spectrum.squared_norm,
         spectrum.eigenvalues,
         ravel_pytree(own)[0],
-        own_curvature,
+        ravel_pytree(of_likelihood(model, params, data, "ggn"))[0],
         data.y.size if isinstance(model.likelihood, NormalLearntScale) else 0.0,
+        power,
     )
     logs = maximize(evidence) if method.tune_prior else jnp.zeros(2)
-    own_std = (target.temperature / (1 + own_curvature)) ** 0.5
     prior, noise = logs[0], logs[1]
+    mean = {"network": params["network"], "likelihood": jax.tree.map(lambda a: a + noise / 2, own)}
+    # At the tuned noise: the empirical curvature of log σ is no power of it.
+    own_curvature = ravel_pytree(of_likelihood(model, mean, data, method.curvature))[0]
+    own_std = (target.temperature / (1 + own_curvature)) ** 0.5
 
     def stretch(eigenvalues: Array) -> Array:
-        return (target.temperature / (jnp.exp(-prior) + jnp.exp(-noise) * eigenvalues)) ** 0.5
+        precision = jnp.exp(-prior) + jnp.exp(-power * noise) * eigenvalues
+        return (target.temperature / precision) ** 0.5
 
-    mean = {"network": params["network"], "likelihood": jax.tree.map(lambda a: a + noise / 2, own)}
     found = {
         "log_evidence": evidence.at(logs),
         "prior_multiplier": jnp.exp(prior / 2),

@@ -8,7 +8,6 @@ uncertainty about the function: the baseline that every other method should beat
 
 from dataclasses import dataclass
 
-import jax
 from jaxtyping import Array
 
 from credo.inference import optimize
@@ -16,7 +15,8 @@ from credo.inference.method import Info, Plan
 from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.model import Batch, Target
 from credo.networks import Params, no_noise
-from credo.posterior import Samples
+from credo.posterior import Record, Samples
+from credo.posterior.samples import one_network
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class MAP:
         return None
 
     def posterior(self, target: Target, states: list[Descent], kept: None) -> Samples:
-        one = jax.tree.map(lambda leaf: leaf[None, None], states[0].params)
-        return Samples(target.model, one)
+        return one_network(target.model, states[0].params, Record(target.input_shape))
 
     def remedy(self) -> str:
         return optimize.remedy(self)

@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from credo.inference import curvature
 from credo.model import Batch, Model
+from credo.model.priors import fill
 from credo.networks import Params
 from credo.networks.layers import last_layer
 from credo.posterior import DenseNormal, KroneckerNormal, NormalWeights, Posterior
@@ -98,10 +99,8 @@ def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Array
     if method.tune_prior:
         eigenvalues, vectors = _eigen(whitened)
         root = lambda stretch: vectors * stretch(eigenvalues)  # noqa: E731
-    else:  # many times cheaper than eigenvectors; its pivots have the product of 1 + Λ
-        lower = jnp.linalg.cholesky(whitened + jnp.eye(len(units)))
-        eigenvalues = jnp.square(jnp.diag(lower)) - 1
-        inverse = solve_triangular(lower, jnp.eye(len(units)), lower=True, trans=1)
+    else:
+        eigenvalues, inverse = _inverse_root(whitened)
         root = lambda stretch: inverse * stretch(jnp.zeros(()))  # noqa: E731
 
     def build(mean: Params, own_std: Array, stretch: Stretch) -> Posterior:
@@ -121,10 +120,26 @@ def _eigen(matrix: Array) -> tuple[Array, Array]:
     return jnp.maximum(values, 0), vectors  # rounding may leave a zero slightly negative
 
 
+def _inverse_root(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, or numbers with the same product of 1 + Λ, and a root of (matrix + I)⁻¹."""
+
+    def by_eigenvectors() -> tuple[Array, Array]:
+        eigenvalues, vectors = _eigen(matrix)
+        return eigenvalues, vectors * (1 + eigenvalues) ** -0.5
+
+    # Many times cheaper than eigenvectors; but beside large entries the I is lost to rounding.
+    lower = jnp.linalg.cholesky(matrix + jnp.eye(len(matrix)))
+
+    def by_pivots() -> tuple[Array, Array]:
+        inverse = solve_triangular(lower, jnp.eye(len(matrix)), lower=True, trans=1)
+        return jnp.square(jnp.diag(lower)) - 1, inverse
+
+    return jax.lax.cond(jnp.isfinite(lower).all(), by_pivots, by_eigenvectors)
+
+
 def _scales(model: Model, params: Params) -> Params:
     """The prior's scales of the network, one for every weight."""
-    filled = lambda scale, leaf: jnp.broadcast_to(jnp.asarray(scale, leaf.dtype), leaf.shape)  # noqa: E731
-    return jax.tree.map(filled, model.prior_scales(params)["network"], params["network"])
+    return fill(model.prior_scales(params)["network"], params["network"])
 
 
 def _squared_norm(weights: Params, scales: Params) -> Array:

@@ -91,6 +91,12 @@ def sample_normal(key: Array, params: Params, scales: Params) -> Params:
     return jax.tree.map(draw, keys, params, scales)
 
 
+def fill(scales: Params, params: Params) -> Params:
+    """A scale for every weight, from one for each leaf."""
+    spread = lambda scale, leaf: jnp.broadcast_to(jnp.asarray(scale, leaf.dtype), leaf.shape)  # noqa: E731
+    return jax.tree.map(spread, scales, params)
+
+
 def _check_positive(scale: float) -> None:
     if not scale > 0:
         raise CredoError(f"a prior scale must be positive, got {scale}")

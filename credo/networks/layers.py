@@ -20,6 +20,7 @@ from credo.networks.weights import TappedWeight
 
 Root = Callable[[Float[Array, "n k"]], Float[Array, "n k c"]]
 """From the outputs of n rows, the columns r to be pulled back to the weights."""
+CHUNK_NUMBERS = 2**23  # of whole Jacobians that are in memory at a time: 32 MB
 
 
 class Factors(NamedTuple):

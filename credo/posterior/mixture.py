@@ -36,7 +36,9 @@ class Mixture:
         return None
 
     def member(self, index: int | slice | Array) -> Any:
-        return jax.tree.map(lambda leaf: leaf[index], self.members)
+        """One of the posteriors, with the input shape, without which it could not predict alone."""
+        one = jax.tree.map(lambda leaf: leaf[index], self.members)
+        return replace(one, record=Record(self.record.input_shape or one.record.input_shape))
 
     def sample(self, key: Array, num_draws: int) -> tuple[Array, Any]:
         """Which member and its own draw; members take turns, so each has its share."""

@@ -3,7 +3,7 @@
 One draw is one set of noise multipliers *shared by all inputs*, so a draw is a function of x.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 from jaxtyping import Array
@@ -12,7 +12,7 @@ from credo.model import Model
 from credo.networks import Noise, Params, site_shapes
 from credo.networks.noise import KINDS
 from credo.posterior.record import Record, in_short
-from credo.posterior.samples import Samples
+from credo.posterior.samples import Samples, one_network
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,8 +53,7 @@ class NoisyNetwork:
 
     def weight_scaled(self) -> Samples:
         """The deterministic network of mean multipliers: the usual way to predict after dropout."""
-        one = jax.tree.map(lambda leaf: leaf[None, None], self.params)
-        return Samples(self.model, one, replace(self.record))
+        return one_network(self.model, self.params, self.record)
 
 
 def multiplier_shape(units: tuple[int, ...], channelwise: bool) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
 from credo.posterior.record import Record, in_short
-from credo.posterior.samples import Samples
+from credo.posterior.samples import Samples, one_network
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,8 +41,7 @@ class NormalWeights:
 
     def mean_network(self) -> Samples:
         """The deterministic network of mean weights."""
-        one = jax.tree.map(lambda leaf: leaf[None, None], self.mean)
-        return Samples(self.model, one, self.record)
+        return one_network(self.model, self.mean, self.record)
 
     def pruned(self, log_alpha: float = 3.0) -> "NormalWeights":
         """Set to zero the weights whose noise drowns them: log(std² / mean²) > log_alpha.

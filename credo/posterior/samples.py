@@ -77,6 +77,11 @@ class Samples:
         return arviz.from_dict(posterior=draws, sample_stats=stats)
 
 
+def one_network(model: Model, params: Params, record: Record) -> Samples:
+    """The posterior that is one deterministic network."""
+    return Samples(model, jax.tree.map(lambda leaf: leaf[None, None], params), record)
+
+
 def _flatten(posterior: Samples):
     return (posterior.draws, posterior.weights), posterior.model
 

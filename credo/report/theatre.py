@@ -26,7 +26,7 @@ from credo.files import atomic_path, check_writable
 from credo.inference import HMC, MALA, NUTS, SGHMC, SGLD, CredoWarning, Metropolis, sample
 from credo.inference.progress import Progress
 from credo.posterior import Samples
-from credo.report.landscapes import LANDSCAPES, Landscape, bar_masses, mass_above
+from credo.report.theatre_densities import DENSITIES, PlaneDensity, bar_masses, mass_above
 
 PLACEHOLDER = "__RECORDINGS__"
 DECIMALS = 3
@@ -119,7 +119,7 @@ def write_theatre(
     key: int = 0,
     *,
     players: Sequence[Player] = PLAYERS,
-    landscapes: Sequence[Landscape] = LANDSCAPES,
+    densities: Sequence[PlaneDensity] = DENSITIES,
     progress: bool | None = None,
 ) -> None:
     """Record every sampler on every density at every step size, and write the page.
@@ -130,7 +130,7 @@ def write_theatre(
     check_writable(path)
     if num_steps < FEWEST_STEPS:
         raise CredoError(f"num_steps is {num_steps}; it must be {FEWEST_STEPS} or more")
-    page = theatre_page(recordings(num_steps, key, players, landscapes, progress))
+    page = theatre_page(recordings(num_steps, key, players, densities, progress))
     with atomic_path(path) as temporary:
         temporary.write_text(page, "utf-8")
 
@@ -146,12 +146,12 @@ def recordings(
     num_steps: int,
     key: int = 0,
     players: Sequence[Player] = PLAYERS,
-    landscapes: Sequence[Landscape] = LANDSCAPES,
+    densities: Sequence[PlaneDensity] = DENSITIES,
     progress: bool | None = None,
 ) -> dict[str, Any]:
     """All that the page shows, as JSON-able data; runs are named `sampler/target/step size`."""
-    stage = Stage(landscapes)
-    num_runs = len(landscapes) * sum(len(player.step_sizes) for player in players)
+    stage = Stage(densities)
+    num_runs = len(densities) * sum(len(player.step_sizes) for player in players)
     runs = {}
     with Progress(num_runs * num_steps, 0, "theatre", progress) as bar:
         for name, recording in _perform(stage, players, num_steps, key):
@@ -161,7 +161,7 @@ def recordings(
         "num_steps": num_steps,
         "ess_every": ESS_EVERY,
         "players": [_player_json(player) for player in players],
-        "landscapes": [_landscape_json(landscape) for landscape in landscapes],
+        "densities": [_density_json(density) for density in densities],
         "runs": runs,
     }
 
@@ -171,9 +171,9 @@ def _perform(
 ) -> Iterator[tuple[str, Recording]]:
     for player in players:
         for step_size in player.step_sizes:
-            for landscape in stage.landscapes:
-                name = f"{player.name}/{landscape.name}/{step_size:g}"
-                yield name, stage.record(player, landscape, step_size, num_steps, key)
+            for density in stage.densities:
+                name = f"{player.name}/{density.name}/{step_size:g}"
+                yield name, stage.record(player, density, step_size, num_steps, key)
 
 
 class Stage:
@@ -183,15 +183,15 @@ class Stage:
     per step size, not once more for each density.
     """
 
-    def __init__(self, landscapes: Sequence[Landscape]) -> None:
-        self.landscapes = tuple(landscapes)
+    def __init__(self, densities: Sequence[PlaneDensity]) -> None:
+        self.densities = tuple(densities)
         self.seen: list[np.ndarray] = []
 
     def record(
-        self, player: Player, landscape: Landscape, step_size: float, num_steps: int, key: int
+        self, player: Player, density: PlaneDensity, step_size: float, num_steps: int, key: int
     ) -> Recording:
-        """Run the sampler on the landscape, for `num_steps` or until it diverges."""
-        draw = functools.partial(self._sample, player, landscape, step_size, key)
+        """Run the sampler on a density, for `num_steps` or until it diverges."""
+        draw = functools.partial(self._sample, player, density, step_size, key)
         ending = None
         try:
             drawn = draw(num_steps)
@@ -205,27 +205,27 @@ class Stage:
         return Recording(path[:kept], looked, evaluations[:kept], ending)
 
     def _sample(
-        self, player: Player, landscape: Landscape, step_size: float, key: int, num_steps: int
+        self, player: Player, density: PlaneDensity, step_size: float, key: int, num_steps: int
     ) -> Samples:
         self.seen.clear()
-        density = self._watched if player.looks else self._density
-        number = jnp.array([self.landscapes.index(landscape)])
+        log_density = self._watched if player.looks else self._log_density
+        number = jnp.array([self.densities.index(density)])
         method = player.method(num_steps, step_size)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CredoWarning)  # that they fail here is the point
             drawn = sample(
-                density, jnp.array(landscape.start), method, key, data=number, progress=False
+                log_density, jnp.array(density.start), method, key, data=number, progress=False
             )
         jax.effects_barrier()
         return drawn
 
-    def _density(self, position: Array, number: Array) -> Array:
-        branches = [landscape.log_density for landscape in self.landscapes]
+    def _log_density(self, position: Array, number: Array) -> Array:
+        branches = [density.log_density for density in self.densities]
         return jax.lax.switch(number[0], branches, position)
 
     def _watched(self, position: Array, number: Array) -> Array:
         jax.debug.callback(self._note, position, ordered=True)
-        return self._density(position, number)
+        return self._log_density(position, number)
 
     def _note(self, position: Array) -> None:
         self.seen.append(np.array(position))
@@ -301,15 +301,15 @@ def _player_json(player: Player) -> dict[str, Any]:
     }
 
 
-def _landscape_json(landscape: Landscape) -> dict[str, Any]:
-    mass = mass_above(landscape)
+def _density_json(density: PlaneDensity) -> dict[str, Any]:
+    mass = mass_above(density)
     return {
-        "name": landscape.name,
-        "text": landscape.text,
-        "start": landscape.start,
-        "center": landscape.center,
-        "reach": landscape.reach,
+        "name": density.name,
+        "text": density.text,
+        "start": density.start,
+        "center": density.center,
+        "reach": density.reach,
         "grid": len(mass),
         "mass_above": (1000 * mass).round().astype(int).ravel().tolist(),
-        "marginals": [bar_masses(landscape, c).round(5).tolist() for c in (0, 1)],
+        "marginals": [bar_masses(density, c).round(5).tolist() for c in (0, 1)],
     }

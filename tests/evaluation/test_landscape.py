@@ -114,6 +114,14 @@ def test_the_barrier_is_measured_from_the_chord():
     assert losses.max() - losses[0] > 2  # what a barrier above the first end would say
 
 
+def test_a_barrier_needs_a_point_between_the_ends():
+    for times in ([0.0, 1.0], [0.0], []):
+        with pytest.raises(credo.CredoError, match=f"at least 3 points.*got {len(times)} times"):
+            paths.barrier(times, np.ones(len(times)))
+    with pytest.raises(credo.CredoError, match="21 times and 20 losses"):
+        paths.barrier(TIMES, np.ones(20))
+
+
 def test_path_losses_are_those_of_the_networks(networks):
     model, first, second = networks
     found = paths.path_losses(model, (X, Y), ls.stack([first, second]), paths.line([0, 0.3, 1]))
@@ -163,12 +171,30 @@ def test_the_tunnel_is_lower_than_the_line(networks, tunnel):
 
 
 def test_predictions_change_along_the_tunnel(networks, tunnel):
-    """Fort's finding: a tunnel joins different functions."""
+    """Fort's finding: between the ends lie other functions, which fit as well as they do."""
     model, first, second = networks
     elsewhere = np.random.default_rng(9).normal(size=(500, 5))
-    curve = paths.combine(ls.stack([first, tunnel, second]), paths.bezier(TIMES))
-    along = [labels(model, ls.member(curve, i), elsewhere) for i in range(len(TIMES))]
-    assert ls.disagreement(along[0], along[-1]).value > 0.05
+    inner = slice(5, 16)  # t from 0.25 to 0.75
+
+    def fits(anchors, coefficients):
+        losses = paths.path_losses(model, (X, Y), anchors, coefficients)
+        return losses[inner].max() < 1.2 * max(losses[0], losses[-1])
+
+    def differs(anchors, coefficients):
+        curve = paths.combine(anchors, coefficients)
+        along = [labels(model, ls.member(curve, i), elsewhere) for i in range(len(TIMES))]
+        ends = along[0], along[-1]
+        apart = [ls.disagreement(end, other).value for end in ends for other in along[inner]]
+        return min(apart) > 0.03
+
+    tunnelled = ls.stack([first, tunnel, second]), paths.bezier(TIMES)
+    assert fits(*tunnelled) and differs(*tunnelled)
+    # planted: a path that jumps from end to end, and one that leaves the valley
+    ends = ls.stack([first, second])
+    jump = ends, paths.line(TIMES > 0.5)
+    assert fits(*jump) and not differs(*jump)
+    straight = ends, paths.line(TIMES)
+    assert not fits(*straight)
 
 
 def test_a_slice_meets_its_corners(networks):

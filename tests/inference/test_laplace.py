@@ -14,7 +14,7 @@ from credo.inference import curvature
 from credo.inference.laplace import Laplace
 from credo.linearized import output_moments
 from credo.model import Batch
-from credo.networks import MLP, Functions, LeNet
+from credo.networks import MLP, Functions, LeNet, PriorFunction
 from credo.networks.layers import layer_factors
 
 pytestmark = pytest.mark.usefixtures("float64", "quick_compilation")
@@ -74,6 +74,16 @@ def covariance(posterior, num=None):
         )  # the bias is the last row, but first in the tree
         blocks.append((root @ root.T)[np.ix_(order, order)])
     return np.asarray(jax.scipy.linalg.block_diag(*blocks))
+
+
+def noise_std(posterior):
+    """The standard deviations of the likelihood's own parameters, which come first."""
+    if hasattr(posterior, "likelihood_std"):
+        return np.asarray(posterior.likelihood_std)
+    if hasattr(posterior, "std"):
+        return np.asarray(ravel_pytree(posterior.std["likelihood"])[0])
+    own = ravel_pytree(posterior.mean["likelihood"])[0].size
+    return np.abs(np.diag(posterior.factor)[:own])
 
 
 def network(model, seed=0, shape=(2,)):
@@ -140,6 +150,33 @@ def test_the_method_fits_what_is_exact():
     np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), rtol=1e-9)
     assert posterior.record.method == "laplace" and len(posterior.record.history["loss"][0]) == 3000
     assert np.isclose(recorded(posterior), exact_evidence(PRIOR, NOISE), atol=1e-4)
+
+
+@pytest.fixture
+def float32():
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", True)
+
+
+@pytest.mark.parametrize("structure", ["full", "subnetwork"])
+def test_a_precise_noise_gives_no_nan(structure, float32):
+    """In single precision a Cholesky factor of H + I fails beside entries of 1e9."""
+    model = credo.Model(MLP((10,)), credo.Normal(1e-3))
+    params = model.init(jax.random.key(0), (1,))
+    x = X[:, :1]
+    posterior = credo.laplace((model, params), (x, Y), structure, layers="all", tune_prior=False)
+    assert posterior.factor.dtype == np.float32 and np.isfinite(posterior.factor).all()
+    assert np.isfinite(recorded(posterior))
+    spread = credo.linearized_predict(posterior, x).epistemic_variance
+    assert np.all(spread < (10 * 1e-3) ** 2)  # at the data, about the noise
+
+
+def test_what_is_not_finite_is_said():
+    _, mean = ridge()
+    for structure in STRUCTURES:
+        with pytest.raises(credo.CredoError, match="not finite"):
+            credo.laplace((LINEAR, linear_params(np.nan * mean)), (X, Y), structure)
 
 
 def test_a_temperature_scales_the_covariance():
@@ -429,27 +466,52 @@ def test_the_tuned_prior_is_the_argmax_of_the_exact_evidence():
     assert multiplier(0.5 * best) > 1.2 and multiplier(2 * best) < 0.98
 
 
+@pytest.mark.parametrize("kind", ["ggn", "fisher"])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_tuning_finds_the_largest_evidence(structure):
+def test_tuning_finds_the_largest_evidence(structure, kind):
     """Over multiples of the prior scales and of a learnt noise, by fits at other scales."""
     model, y = MODELS["learnt"]
     params = network(model)
-    found = credo.laplace((model, params), (X, y), structure, layers="all", num_weights=9)
+    chosen = {"layers": "all", "num_weights": 9, "curvature": kind}
+    found = credo.laplace((model, params), (X, y), structure, **chosen)
     prior, noise = (recorded(found, f"{name}_multiplier") for name in ("prior", "noise"))
     log_scale = params["likelihood"]["log_scale"]
     np.testing.assert_allclose(found.mean["likelihood"]["log_scale"], log_scale + np.log(noise))
 
-    def evidence(prior, noise):
+    def fit_at(prior, noise):
         other = dataclasses.replace(model, prior=credo.NormalPrior(float(prior)))
         shifted = {**params, "likelihood": {"log_scale": log_scale + np.log(noise)}}
-        chosen = {"layers": "all", "num_weights": 9, "tune_prior": False}
-        return recorded(credo.laplace((other, shifted), (X, y), structure, **chosen))
+        return credo.laplace((other, shifted), (X, y), structure, **chosen, tune_prior=False)
+
+    def evidence(prior, noise):
+        return recorded(fit_at(prior, noise))
 
     if structure != "subnetwork":  # whose weights are chosen anew at another scale
-        np.testing.assert_allclose(recorded(found), evidence(prior, noise), rtol=1e-8)
+        again = fit_at(prior, noise)
+        np.testing.assert_allclose(recorded(found), recorded(again), rtol=1e-8)
+        np.testing.assert_allclose(covariance(found), covariance(again), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(noise_std(found), noise_std(again), rtol=1e-8)
         for factor in (0.95, 1.05):
             assert evidence(prior, noise * factor) < recorded(found)
             assert structure == "kron" or evidence(prior * factor, noise) < recorded(found)
+
+
+@pytest.mark.parametrize("kind", ["ggn", "fisher"])
+def test_a_noise_far_off_is_tuned_to_the_same_spread(kind):
+    """From σ = 1 to the true 0.1: tuned once as wide as found anew at the tuned noise."""
+    model = credo.Model(MLP(hidden=()), credo.NormalLearntScale())
+    weights = [0.4, 1.0, -0.5]
+    y = DESIGN @ weights + 0.1 * RNG.normal(size=len(X))
+    params = linear_params(weights, {"log_scale": jnp.zeros(1)})
+    chosen = {"structure": "diagonal", "layers": "all", "curvature": kind}
+    found = credo.laplace((model, params), (X, y), **chosen)
+    tuned = {**params, "likelihood": found.mean["likelihood"]}
+    other = credo.NormalPrior(recorded(found, "prior_multiplier"))
+    anew = credo.laplace(
+        (dataclasses.replace(model, prior=other), tuned), (X, y), **chosen, tune_prior=False
+    )
+    assert recorded(found, "noise_multiplier") < 0.2
+    np.testing.assert_allclose(ravel_pytree(found.std)[0], ravel_pytree(anew.std)[0], rtol=1e-8)
 
 
 def test_a_learnt_noise_has_its_own_uncertainty():
@@ -529,3 +591,65 @@ def test_what_cannot_be_done_is_said():
         credo.probit_predict(posterior, X)
     with pytest.raises(credo.CredoError, match="at least 1 draw"):
         credo.linearized_predict(posterior, X, num_draws=0)
+
+
+TRAINED = {
+    "swapped": ((linear_params([0.4, 1.0, -0.5]), LINEAR), r"in this order, got \(dict, Model\)"),
+    "three": ((LINEAR, 1, 2), r"a pair \(model, params\)"),
+    "nothing": (3.0, "what credo.fit gave, or a pair .* got float"),
+    "other network": ((LINEAR, {"dense0": np.ones(3)}), "cannot be applied with these parameters"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_is_not_a_trained_network_is_said(name):
+    trained, message = TRAINED[name]
+    with pytest.raises(credo.CredoError, match=message):
+        credo.laplace(trained, (X, Y))
+
+
+def test_a_mixture_has_many_networks():
+    model, y = MODELS["categorical"]
+    member = credo.Laplace(num_steps=5)
+    mixture = credo.fit(model, (X, y), credo.Ensemble(member, 2))
+    with pytest.raises(credo.CredoError, match=r"mixture of 2; .* posterior.member\(i\)"):
+        credo.laplace(mixture, (X, y))
+    for predictive in (credo.probit_predict, credo.linearized_predict):
+        with pytest.raises(credo.CredoError, match=r"got Mixture; use posterior.member\(i\)"):
+            predictive(mixture, X)
+    # What the messages advise can be done.
+    one = mixture.member(1)
+    assert np.isfinite(credo.probit_predict(one, X).probs).all()
+    again = credo.laplace(one, (X, y))
+    np.testing.assert_allclose(ravel_pytree(again.mean)[0], ravel_pytree(one.mean)[0])
+
+
+def test_data_of_another_shape_are_refused():
+    trained = credo.fit(LINEAR, (X, Y), credo.MAP(num_steps=3))
+    wide = np.column_stack([X, X])
+    with pytest.raises(credo.CredoError, match=r"rows of shape \(2,\), got \(4,\)"):
+        credo.laplace(trained, (wide, Y))
+    with pytest.raises(credo.CredoError, match=r"cannot be applied .* rows of shape \(4,\)"):
+        credo.laplace((LINEAR, linear_params([0.4, 1.0, -0.5])), (wide, Y))
+
+
+def test_the_noise_of_trained_weights_is_not_invented():
+    model, y = MODELS["learnt"]
+    params = network(model)
+    with pytest.raises(credo.CredoError, match=r"NormalLearntScale has parameters \['log_scale'\]"):
+        credo.laplace((model, params["network"]), (X, y))
+    found = credo.laplace((model, params), (X, y), tune_prior=False)
+    given = params["likelihood"]["log_scale"]
+    np.testing.assert_array_equal(found.mean["likelihood"]["log_scale"], given)
+
+
+def test_the_fixed_weights_of_a_prior_function_stay_certain():
+    plain, y = MODELS["categorical"]
+    model = dataclasses.replace(plain, network=PriorFunction(plain.network))
+    params = model.init(jax.random.key(0), (2,))
+    for structure in ("full", "kron"):
+        with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
+            credo.laplace((model, params), (X, y), structure, layers="all")
+    ensemble = credo.Ensemble(credo.Laplace(num_steps=3), 2, prior_function=1.0)
+    with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
+        credo.fit(plain, (X, y), ensemble)

@@ -11,12 +11,12 @@ import pytest
 import credo
 from credo.errors import CredoError, DivergedError
 from credo.report import theatre
-from credo.report.landscapes import BINS, LANDSCAPES, bar_masses, mass_above
 from credo.report.theatre import PLAYERS, Player, Stage, recordings, write_theatre
+from credo.report.theatre_densities import BINS, DENSITIES, bar_masses, mass_above
 
 NUM_STEPS = 24
-RING = next(each for each in LANDSCAPES if each.name == "ring")
-FEW = tuple(each for each in LANDSCAPES if each.name in ("normal", "ring"))
+RING = next(each for each in DENSITIES if each.name == "ring")
+FEW = tuple(each for each in DENSITIES if each.name in ("normal", "ring"))
 
 pytestmark = pytest.mark.filterwarnings("ignore::credo.CredoWarning")
 
@@ -39,7 +39,7 @@ def unpacked(text: str, looks: int) -> np.ndarray:
 def page(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("theatre") / "theatre.html"
     players = [player(name) for name in ("metropolis", "sgld", "hmc", "nuts")]
-    write_theatre(path, NUM_STEPS, 3, players=players, landscapes=FEW)
+    write_theatre(path, NUM_STEPS, 3, players=players, densities=FEW)
     assert [each.name for each in path.parent.iterdir()] == ["theatre.html"]
     return path.read_text("utf-8")
 
@@ -108,22 +108,22 @@ def exact_draws(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
     return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def shares_of_the_picture(landscape, draws: np.ndarray) -> np.ndarray:
-    return (draws - landscape.center) / (2 * landscape.reach) + 0.5
+def shares_of_the_picture(density, draws: np.ndarray) -> np.ndarray:
+    return (draws - density.center) / (2 * density.reach) + 0.5
 
 
-def bars_hold(landscape, draws: np.ndarray) -> bool:
+def bars_hold(density, draws: np.ndarray) -> bool:
     """Is every bar within 4.5 standard errors of its mass? There are 400 in all."""
-    shares = shares_of_the_picture(landscape, draws)
-    expected = np.stack([bar_masses(landscape, coordinate) for coordinate in (0, 1)])
+    shares = shares_of_the_picture(density, draws)
+    expected = np.stack([bar_masses(density, coordinate) for coordinate in (0, 1)])
     counts = [np.histogram(shares[:, coordinate], BINS, (0, 1))[0] for coordinate in (0, 1)]
     error = np.sqrt(expected * (1 - expected) / len(draws)) + 1 / len(draws)
     return bool((np.abs(np.stack(counts) / len(draws) - expected) < 4.5 * error).all())
 
 
-def contours_hold(landscape, draws: np.ndarray) -> bool:
-    above = mass_above(landscape)
-    shares = shares_of_the_picture(landscape, draws)
+def contours_hold(density, draws: np.ndarray) -> bool:
+    above = mass_above(density)
+    shares = shares_of_the_picture(density, draws)
     inside = ((shares >= 0) & (shares < 1)).all(axis=1)
     column, row = (shares[inside] * len(above)).astype(int).T
     levels = np.array([0.5, 0.8, 0.95])
@@ -131,17 +131,17 @@ def contours_hold(landscape, draws: np.ndarray) -> bool:
     return bool((np.abs(held - levels) < 0.02).all())  # cells are wide where the funnel is narrow
 
 
-@pytest.mark.parametrize("landscape", LANDSCAPES, ids=lambda each: each.name)
-def test_contours_and_marginals_are_those_of_the_density(landscape, rng):
-    draws = exact_draws(landscape.name, rng, 40_000)
-    assert bars_hold(landscape, draws) and contours_hold(landscape, draws)
+@pytest.mark.parametrize("density", DENSITIES, ids=lambda each: each.name)
+def test_contours_and_marginals_are_those_of_the_density(density, rng):
+    draws = exact_draws(density.name, rng, 40_000)
+    assert bars_hold(density, draws) and contours_hold(density, draws)
 
 
 def test_swapped_axes_and_a_wider_density_are_caught(rng):
-    for landscape in LANDSCAPES[1:3]:
-        draws = exact_draws(landscape.name, rng, 40_000)
+    for density in DENSITIES[1:3]:
+        draws = exact_draws(density.name, rng, 40_000)
         for wrong in (draws[:, ::-1], 1.1 * draws):
-            assert not bars_hold(landscape, wrong) and not contours_hold(landscape, wrong)
+            assert not bars_hold(density, wrong) and not contours_hold(density, wrong)
 
 
 def test_the_page_stands_alone(page):
@@ -170,8 +170,8 @@ def test_bad_requests(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_every_player_and_landscape_has_its_say():
+def test_every_player_and_density_has_its_say():
     assert {each.name for each in PLAYERS} == {"metropolis", "mala", "sgld", "sghmc", "hmc", "nuts"}
-    assert all(each.text.endswith(".") for each in (*PLAYERS, *LANDSCAPES))
+    assert all(each.text.endswith(".") for each in (*PLAYERS, *DENSITIES))
     assert all(len(each.step_sizes) >= 3 for each in PLAYERS)
-    assert recordings(NUM_STEPS, players=[], landscapes=FEW)["runs"] == {}
+    assert recordings(NUM_STEPS, players=[], densities=FEW)["runs"] == {}

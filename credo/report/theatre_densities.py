@@ -15,7 +15,7 @@ WIDE = 3  # widths of the picture that are integrated over: what lies outside ha
 
 
 @dataclass(frozen=True)
-class Landscape:
+class PlaneDensity:
     """A log density of two coordinates, and the part of the plane that the picture shows."""
 
     name: str
@@ -58,32 +58,32 @@ def _mixture(position: Float[Array, "2"]) -> Array:
     return jax.nn.logsumexp(-0.5 * squares / 0.6**2)
 
 
-LANDSCAPES = (
-    Landscape(
+DENSITIES = (
+    PlaneDensity(
         "normal",
         "A narrow correlated normal: steps must fit its narrow side, yet the way to go is along "
         "the long one.",
         _normal, (-2.0, -2.0), (0.0, 0.0), 4.0,
     ),
-    Landscape(
+    PlaneDensity(
         "banana",
         "A bent ridge: no single direction is right for long, and the tips of the horns are "
         "visited late.",
         _banana, (-2.0, 2.0), (0.0, 3.2), 5.2,
     ),
-    Landscape(
+    PlaneDensity(
         "funnel",
         "Neal’s funnel: wide above, ever narrower below, so that no one step size fits both; watch "
         "whether the lower half of the vertical histogram fills.",
         _funnel, (1.0, 1.5), (0.0, 0.0), 6.0,
     ),
-    Landscape(
+    PlaneDensity(
         "ring",
         "A thin ring: easy to stay on, slow to go round; watch how long it takes until both "
         "histograms have their two horns.",
         _ring, (3.0, 0.0), (0.0, 0.0), 4.5,
     ),
-    Landscape(
+    PlaneDensity(
         "mixture",
         "Three islands: a sampler that never crosses the water looks perfectly content, and its "
         "effective draws know nothing of the islands it missed.",
@@ -92,12 +92,12 @@ LANDSCAPES = (
 )  # fmt: skip
 
 
-def mass_above(landscape: Landscape) -> np.ndarray:
+def mass_above(density: PlaneDensity) -> np.ndarray:
     """For every point of the picture, the share of the mass that lies where the density is higher.
 
     The contour at 0.5 thus encloses half of all draws, whatever the shape. Rows go up the picture.
     """
-    values = np.exp(_log_density_on(landscape, WIDE * GRID, WIDE))
+    values = np.exp(_log_density_on(density, WIDE * GRID, WIDE))
     order = np.argsort(-values, axis=None)
     shares = np.empty(values.size)
     shares[order] = np.cumsum(values.ravel()[order]) / values.sum()
@@ -105,17 +105,17 @@ def mass_above(landscape: Landscape) -> np.ndarray:
     return shares.reshape(values.shape)[picture, picture]
 
 
-def bar_masses(landscape: Landscape, coordinate: int) -> np.ndarray:
+def bar_masses(density: PlaneDensity, coordinate: int) -> np.ndarray:
     """The probability of each bar of a histogram, by the midpoint rule."""
-    values = np.exp(_log_density_on(landscape, WIDE * BINS * FINE, WIDE))
+    values = np.exp(_log_density_on(density, WIDE * BINS * FINE, WIDE))
     marginal = values.sum(axis=coordinate)  # rows are the second coordinate
     bars = marginal.reshape(WIDE * BINS, FINE).sum(axis=1) / values.sum()
     return bars[BINS : 2 * BINS]
 
 
-def _log_density_on(landscape: Landscape, count: int, widths: int) -> np.ndarray:
+def _log_density_on(density: PlaneDensity, count: int, widths: int) -> np.ndarray:
     """The log density on a grid, highest value 0: rows are the second coordinate."""
-    x, y = (landscape.axis(coordinate, count, widths) for coordinate in (0, 1))
+    x, y = (density.axis(coordinate, count, widths) for coordinate in (0, 1))
     points = jnp.stack(jnp.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    values = np.asarray(jax.jit(jax.vmap(landscape.log_density))(points), float)
+    values = np.asarray(jax.jit(jax.vmap(density.log_density))(points), float)
     return (values - values.max()).reshape(count, count)
