@@ -24,8 +24,8 @@ def main() -> int:
     load = machine.load_average()
     if load > 0.5:
         say(f"the machine is busy (load {load:.1f}): the times will be too long, the ratios wrong")
-    times = {name: measure(name, options.repetitions, say) for name in options.rows}
     rows = {name: row.load(name) for name in options.rows}
+    times = {name: measured(rows[name], name, options.repetitions) for name in options.rows}
     results = {
         "machine": machine.describe(),
         "repetitions": options.repetitions,
@@ -45,6 +45,13 @@ def main() -> int:
         say(problem)
     failed = any(times[name][next(iter(rows[name].sides))]["error"] for name in rows)
     return int(failed or any(problems))
+
+
+def measured(chosen: row.Row, name: str, repetitions: int) -> dict:
+    """Times of a row, its table printed at once: a run cut short has still said what it knew."""
+    times = measure(name, repetitions, say)
+    report.print_table(summary.summarize(chosen, times))
+    return times
 
 
 def parse() -> argparse.Namespace:

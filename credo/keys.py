@@ -2,7 +2,7 @@
 
 JAX's generator is a cipher (threefry), whose cost dominates a training step with a number for every
 unit or weight. Bulk noise needs no cipher: here it is a keyed hash of the position (bits in a fifth
-of the time, normal numbers in two thirds), and like a cipher a pure function of key and position.
+of the time, normal numbers in a quarter), and like a cipher a pure function of key and position.
 Keys themselves, and every number that decides something (an acceptance, a batch), still come from
 JAX.
 """
@@ -53,6 +53,26 @@ def bulk_uniform(key: Array, shape: tuple[int, ...], dtype: Any = None) -> Array
 
 
 def bulk_normal(key: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
-    """Standard normal numbers, up to 5.3 standard deviations (`jax.random.normal`: 5.4)."""
+    """Standard normal numbers, up to 5.3 standard deviations (`jax.random.normal`: 5.4).
+
+    The quantile of u is (2u − 1) P(w)/Q(w) with w = −log 4u(1−u): a rational function without
+    branches, two thirds of the time of the library's inverse error function. Its relative error is
+    at most 7.5e-6, that of the variance 1.6e-7.
+    """
     uniform = bulk_uniform(key, shape, dtype)
-    return math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)
+    w = -jnp.log(4 * uniform * (1 - uniform))
+    return (2 * uniform - 1) * _polynomial(QUANTILE_ABOVE, w) / _polynomial(QUANTILE_BELOW, w)
+
+
+# Minimax in the relative error on the grid of `bulk_uniform`, by Lawson's reweighting; constant
+# terms first.
+QUANTILE_ABOVE = (1.2533093, 0.42196995, 0.075635993, 0.0080345272)
+QUANTILE_BELOW = (1.0, 0.07477515, 0.028053029, 0.00042054621)
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    """Horner's rule."""
+    value = jnp.full_like(x, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * x + coefficient
+    return value

@@ -83,6 +83,22 @@ def test_normal_and_uniform_laws(dtype):
             assert abs(np.mean(normal[lag:] * normal[:-lag])) < 4.5 * NUM**-0.5
 
 
+def quantile_error(monkeypatch, above):
+    """The largest relative error of the quantiles on the whole grid of uniform numbers."""
+    grid = np.arange(1 << 23, dtype=np.uint32)
+    monkeypatch.setattr(keys, "bulk_bits", lambda key, shape: jnp.asarray(grid << 9))
+    monkeypatch.setattr(keys, "QUANTILE_ABOVE", above)
+    with jax.enable_x64(True):
+        found = np.asarray(bulk_normal(KEYS[0], grid.shape, jnp.float64))
+    return np.abs(found / stats.norm.ppf((grid + 0.5) * 2.0**-23) - 1).max()
+
+
+def test_normal_numbers_are_the_quantiles_of_uniform_ones(monkeypatch):
+    right = keys.QUANTILE_ABOVE
+    assert quantile_error(monkeypatch, right) < 7.6e-6
+    assert quantile_error(monkeypatch, (*right[:-1], right[-1] * 1.001)) > 1e-4  # planted
+
+
 def test_the_extremes_are_finite(monkeypatch):
     ends = jnp.array([0, 0xFFFFFFFF], jnp.uint32)
     monkeypatch.setattr(keys, "bulk_bits", lambda key, shape: ends)
@@ -100,6 +116,6 @@ def test_rows_and_columns_of_an_array_are_uncorrelated():
 
 def test_a_pure_function_of_key_and_shape():
     drawn = jax.jit(lambda key: bulk_normal(key, (3, 4)))(KEYS[1])
-    np.testing.assert_array_equal(drawn, bulk_normal(KEYS[1], (3, 4)))
+    np.testing.assert_allclose(drawn, bulk_normal(KEYS[1], (3, 4)), rtol=1e-6)
     assert bulk_bits(KEYS[1], ()).shape == () and bulk_normal(KEYS[1], (0, 2)).shape == (0, 2)
     assert jnp.all(bulk_bits(KEYS[0], (4,)) != bulk_bits(KEYS[1], (4,)))
