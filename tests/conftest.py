@@ -12,6 +12,15 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder of the
     os.environ["CREDO_CACHE"] = _cache.name  # the user's own cache stays untouched
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """The programs of a thousand tests are more than a process may have."""
+    from credo.caching import forget_programs
+
+    yield
+    forget_programs()
+
+
 @pytest.fixture(scope="module")
 def float64():
     """Double precision for a whole module: known answers are compared to more than 7 digits."""
