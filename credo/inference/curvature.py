@@ -13,7 +13,7 @@ Martens & Grosse, Optimizing Neural Networks with Kronecker-factored Approximate
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,16 @@ NOISE_POWERS = {"ggn": 1, "fisher": 2}  # r, where c times the noise divides the
 LAYER_ROWS = 128  # of a chunk where layers are held as factors: enough for the matrix products
 
 
+Found = TypeVar("Found")
+
+
+class Summed(NamedTuple, Generic[Found]):
+    """What a pass over the data gives."""
+
+    curvature: Found
+    log_likelihood: Array
+
+
 class KroneckerFactors(NamedTuple):
     """The curvature of a layer is close to A ⊗ G."""
 
@@ -50,7 +60,7 @@ class KroneckerFactors(NamedTuple):
 
 def kronecker(
     model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...]
-) -> dict[str, KroneckerFactors]:
+) -> Summed[dict[str, KroneckerFactors]]:
     """The two factors of every named layer; exact for one layer with normal noise."""
 
     def of_layer(factors: Factors, seen: Array) -> KroneckerFactors:
@@ -65,12 +75,12 @@ def kronecker(
         layers = layer_factors(model.network, params["network"], batch.x, root, names)
         return {name: of_layer(factors, seen) for name, factors in layers.items()}
 
-    return sum_over(data, of_chunk, _layer_rows(params))
+    return _with_likelihood(model, params, data, of_chunk, _layer_rows(params))
 
 
 def diagonal(
     model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...] | None = None
-) -> Params:
+) -> Summed[Params]:
     """The diagonal of the curvature of the network, or of named layers, shaped like their weights.
 
     For a dense layer the square of a gradient is the product of squares: one matrix product.
@@ -94,7 +104,7 @@ def diagonal(
 
     layered = has_layers(model.network)
     rows = _layer_rows(params) if layered else _vector_rows(model, network, kind)
-    return sum_over(data, of_chunk, rows)
+    return _with_likelihood(model, params, data, of_chunk, rows)
 
 
 def dense(
@@ -104,11 +114,12 @@ def dense(
     kind: Curvature,
     chosen: Any,
     names: tuple[str, ...] | None = None,
-) -> Float[Array, "d d"]:
+) -> Summed[Float[Array, "d d"]]:
     """The curvature of chosen entries of the flattened weights of the network, or of layers."""
     network = params["network"]
     if names is not None and len(names) == 1 and network[names[0]]["w"].ndim == 2:
-        return _dense_layer(model, params, data, kind, names[0])[jnp.ix_(chosen, chosen)]
+        whole, log_likelihood = _dense_layer(model, params, data, kind, names[0])
+        return Summed(whole[jnp.ix_(chosen, chosen)], log_likelihood)
 
     def of_chunk(batch: Batch, seen: Array) -> Array:
         root = _root(model, params, batch, seen, kind)
@@ -117,12 +128,12 @@ def dense(
         return jnp.einsum("nci,ncj->ij", flat, flat)
 
     held = network if names is None else {name: network[name] for name in names}
-    return sum_over(data, of_chunk, _vector_rows(model, held, kind))
+    return _with_likelihood(model, params, data, of_chunk, _vector_rows(model, held, kind))
 
 
 def _dense_layer(
     model: Model, params: Params, data: Batch, kind: Curvature, name: str
-) -> Float[Array, "d d"]:
+) -> Summed[Float[Array, "d d"]]:
     """Σ_n a aᵀ ⊗ Σ_c g gᵀ of one dense layer: a small product for each pair of its outputs.
 
     Against the outer products of whole gradients this saves a factor of the number of columns.
@@ -137,12 +148,13 @@ def _dense_layer(
         products = jnp.einsum("nck,ncl->kln", leaving, leaving)[first, second]
         return jax.lax.map(lambda weight: (entering * weight[:, None]).T @ entering, products)
 
-    pairs = sum_over(data, of_chunk, 4 * LAYER_ROWS)
+    pairs, log_likelihood = _with_likelihood(model, params, data, of_chunk, 4 * LAYER_ROWS)
     number = np.zeros((outputs, outputs), int)
     number[first, second] = number[second, first] = np.arange(len(first))
     size = outputs * pairs.shape[1]
     whole = pairs[number].transpose(2, 0, 3, 1).reshape(size, size)
-    return jnp.roll(whole, outputs, (0, 1))  # the bias: last among the inputs, first in the tree
+    # The bias is last among the inputs and first in the tree.
+    return Summed(jnp.roll(whole, outputs, (0, 1)), log_likelihood)
 
 
 def of_likelihood(model: Model, params: Params, data: Batch, kind: Curvature) -> Params:
@@ -165,10 +177,17 @@ def of_likelihood(model: Model, params: Params, data: Batch, kind: Curvature) ->
     return sum_over(data, of_chunk, LAYER_ROWS)
 
 
-def log_likelihood(model: Model, params: Params, data: Batch) -> Array:
-    """Σ_n log p(y_n | x_n, θ)."""
-    of_chunk = lambda batch, seen: jnp.sum(model.log_likelihood(params, batch) * seen)  # noqa: E731
-    return sum_over(data, of_chunk, 4 * LAYER_ROWS)
+def _with_likelihood(
+    model: Model, params: Params, data: Batch, of_chunk: Callable[[Batch, Array], Any], rows: int
+) -> Summed:
+    """The sum of a curvature, and of Σ_n log p(y_n | x_n, θ) from the same pass over the data."""
+
+    def both(batch: Batch, seen: Array) -> Summed:
+        # The compiler sees that the outputs are those of the curvature, and has them once.
+        terms = model.log_likelihood(params, batch) * seen
+        return Summed(of_chunk(batch, seen), jnp.sum(terms))
+
+    return sum_over(data, both, rows)
 
 
 def sum_over(data: Batch, of_chunk: Callable[[Batch, Array], Any], rows: int) -> Any:

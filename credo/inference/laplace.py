@@ -29,7 +29,7 @@ from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference import optimize
-from credo.inference.curvature import NOISE_POWERS, Curvature, log_likelihood, of_likelihood
+from credo.inference.curvature import NOISE_POWERS, Curvature, of_likelihood
 from credo.inference.evidence import Evidence, maximize
 from credo.inference.method import COUNT, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Optimizer, Schedule
@@ -158,7 +158,7 @@ def _approximate(method: Laplace, target: Target, params: Params, data: Batch) -
     spectrum: Spectrum = STRUCTURES[method.structure](method, model, params, data)
     power = NOISE_POWERS[method.curvature]
     evidence = Evidence(
-        log_likelihood(model, params, data),
+        spectrum.log_likelihood,
         spectrum.squared_norm,
         spectrum.eigenvalues,
         ravel_pytree(own)[0],

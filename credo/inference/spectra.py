@@ -28,6 +28,8 @@ Stretch = Callable[[Array], Array]
 class Spectrum(NamedTuple):
     """A structure's curvature, and how it becomes a posterior."""
 
+    log_likelihood: Array
+    """Of all data, at the mode."""
     eigenvalues: Array
     squared_norm: Array
     """Of the uncertain weights at their mode. Both in units of the prior scales."""
@@ -38,7 +40,7 @@ class Spectrum(NamedTuple):
 def _kron(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
     network, scales = params["network"], _scales(model, params)
     names = _uncertain_layers(method, network) or tuple(network)
-    factors = curvature.kronecker(model, params, data, method.curvature, names)
+    factors, log_likelihood = curvature.kronecker(model, params, data, method.curvature, names)
     inputs, outputs, eigenvalues = {}, {}, {}
     for name in names:
         weight, bias = scales[name]["w"], scales[name]["b"]
@@ -53,13 +55,13 @@ def _kron(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
         return KroneckerNormal(model, mean, inputs, outputs, spread, own_std)
 
     norms = [_squared_norm(network[name], scales[name]) for name in names]
-    return Spectrum(ravel_pytree(eigenvalues)[0], sum(norms, jnp.zeros(())), build)
+    return Spectrum(log_likelihood, ravel_pytree(eigenvalues)[0], sum(norms, jnp.zeros(())), build)
 
 
 def _diagonal(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
     network, scales = params["network"], _scales(model, params)
     names = _uncertain_layers(method, network)
-    found = curvature.diagonal(model, params, data, method.curvature, names)
+    found, log_likelihood = curvature.diagonal(model, params, data, method.curvature, names)
     units, weights = _part(scales, names), _part(network, names)
     eigenvalues = jax.tree.map(lambda c, s: c * s**2, found, units)
 
@@ -70,7 +72,8 @@ def _diagonal(method: Any, model: Model, params: Params, data: Batch) -> Spectru
         likelihood = ravel_pytree(mean["likelihood"])[1](own_std)
         return NormalWeights(model, mean, {"network": std, "likelihood": likelihood})
 
-    return Spectrum(ravel_pytree(eigenvalues)[0], _squared_norm(weights, units), build)
+    norm = _squared_norm(weights, units)
+    return Spectrum(log_likelihood, ravel_pytree(eigenvalues)[0], norm, build)
 
 
 def _full(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
@@ -81,7 +84,7 @@ def _full(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
 
 def _subnetwork(method: Any, model: Model, params: Params, data: Batch) -> Spectrum:
     names = _uncertain_layers(method, params["network"])
-    found = curvature.diagonal(model, params, data, method.curvature, names)
+    found, _ = curvature.diagonal(model, params, data, method.curvature, names)
     units = _part(_scales(model, params), names)
     variances, _ = ravel_pytree(jax.tree.map(lambda c, s: 1 / (c + s**-2), found, units))
     largest = jax.lax.top_k(variances, min(method.num_weights, variances.size))[1]
@@ -94,7 +97,7 @@ def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Array
     names = _uncertain_layers(method, network)
     units = ravel_pytree(_part(_scales(model, params), names))[0][chosen]
     weights = ravel_pytree(_part(network, names))[0][chosen]
-    found = curvature.dense(model, params, data, method.curvature, chosen, names)
+    found, log_likelihood = curvature.dense(model, params, data, method.curvature, chosen, names)
     whitened = units[:, None] * found * units
     if method.tune_prior:
         eigenvalues, vectors = _eigen(whitened)
@@ -109,7 +112,7 @@ def _dense(method: Any, model: Model, params: Params, data: Batch, chosen: Array
         every = jnp.concatenate([jnp.arange(own), own + jnp.asarray(positions)[chosen]])
         return DenseNormal(model, mean, factor, every)
 
-    return Spectrum(eigenvalues, jnp.sum(jnp.square(weights / units)), build)
+    return Spectrum(log_likelihood, eigenvalues, jnp.sum(jnp.square(weights / units)), build)
 
 
 STRUCTURES = {"kron": _kron, "full": _full, "diagonal": _diagonal, "subnetwork": _subnetwork}

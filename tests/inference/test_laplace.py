@@ -11,9 +11,9 @@ from scipy import optimize, special, stats
 
 import credo
 from credo.inference import curvature
-from credo.inference.laplace import Laplace
+from credo.inference.laplace import Laplace, _approximate
 from credo.linearized import output_moments
-from credo.model import Batch
+from credo.model import Batch, Target
 from credo.networks import MLP, Functions, LeNet, PriorFunction
 from credo.networks.layers import layer_factors
 
@@ -198,15 +198,20 @@ def test_curvature_against_brute_force(name, kind, monkeypatch):
     chosen = np.arange(len(expected))
     monkeypatch.setattr(curvature, "LAYER_ROWS", 5)  # 23 rows: the last chunk overlaps
     monkeypatch.setattr(curvature, "CHUNK_NUMBERS", 5 * 3 * len(expected))
-    full = curvature.dense(model, params, batch_of(X, y), kind, chosen)
+    full, log_likelihood = curvature.dense(model, params, batch_of(X, y), kind, chosen)
     np.testing.assert_allclose(full, expected, rtol=1e-9, atol=1e-10)
-    diagonal = curvature.diagonal(model, params, batch_of(X, y), kind)
+    terms = model.log_likelihood(params, batch_of(X, y))
+    np.testing.assert_allclose(log_likelihood, terms.sum(), rtol=1e-9)
+    diagonal, log_likelihood = curvature.diagonal(model, params, batch_of(X, y), kind)
+    np.testing.assert_allclose(log_likelihood, terms.sum(), rtol=1e-9)
     np.testing.assert_allclose(ravel_pytree(diagonal)[0], np.diag(expected), rtol=1e-9)
     head = expected[12:, 12:]  # the second layer, after 2 × 4 weights and 4 biases
-    last = curvature.dense(model, params, batch_of(X, y), kind, np.arange(len(head)), ("dense1",))
+    of_head = np.arange(len(head)), ("dense1",)
+    last, log_likelihood = curvature.dense(model, params, batch_of(X, y), kind, *of_head)
+    np.testing.assert_allclose(log_likelihood, terms.sum(), rtol=1e-9)
     np.testing.assert_allclose(last, head, rtol=1e-9, atol=1e-10)
     foreign = dataclasses.replace(model, network=Functions(None, model.network.apply))
-    same = curvature.dense(foreign, params, batch_of(X, y), kind, chosen[3:7])
+    same, _ = curvature.dense(foreign, params, batch_of(X, y), kind, chosen[3:7])
     np.testing.assert_allclose(same, expected[3:7, 3:7], rtol=1e-9, atol=1e-10)
 
 
@@ -219,9 +224,9 @@ def test_gauss_newton_is_the_hessian_of_a_linear_model():
     def loss(w):
         return -model.log_likelihood({**params, "network": unravel(w)}, data).sum()
 
-    found = curvature.dense(model, params, data, "ggn", np.arange(flat.size))
+    found, _ = curvature.dense(model, params, data, "ggn", np.arange(flat.size))
     np.testing.assert_allclose(found, jax.jit(jax.hessian(loss))(flat), rtol=1e-9, atol=1e-10)
-    fisher = curvature.dense(model, params, data, "fisher", np.arange(flat.size))
+    fisher, _ = curvature.dense(model, params, data, "fisher", np.arange(flat.size))
     assert not np.allclose(fisher, found, rtol=0.1)
 
 
@@ -241,7 +246,9 @@ def test_kronecker_factors_are_their_definition(kind):
             score = np.sqrt(weight) * (np.eye(3)[c] - probs)
             gradients["dense1"].append(score)
             gradients["dense0"].append((1 - hidden**2) * (layers["dense1"]["w"] @ score))
-    found = curvature.kronecker(model, params, batch_of(X, y), kind, tuple(layers))
+    found, log_likelihood = curvature.kronecker(model, params, batch_of(X, y), kind, tuple(layers))
+    expected = model.log_likelihood(params, batch_of(X, y)).sum()
+    np.testing.assert_allclose(log_likelihood, expected, rtol=1e-9)
     for name in layers:
         a, g = np.array(inputs[name]), np.array(gradients[name])
         np.testing.assert_allclose(found[name].inputs, a.T @ a / len(X), rtol=1e-10)
@@ -254,7 +261,8 @@ def test_kronecker_covariance_is_the_inverse(prior):
     model = dataclasses.replace(MODELS["categorical"][0], prior=prior)
     params = network(model)
     posterior = credo.laplace((model, params), (X, CLASSES), layers="all", tune_prior=False)
-    factors = curvature.kronecker(model, params, batch_of(X, CLASSES), "ggn", ("dense0", "dense1"))
+    names = ("dense0", "dense1")
+    factors, _ = curvature.kronecker(model, params, batch_of(X, CLASSES), "ggn", names)
     scales = model.prior_scales(params)["network"]
     blocks, transposed, log_determinant = [], [], 0.0
     for name in ("dense0", "dense1"):
@@ -651,5 +659,19 @@ def test_the_fixed_weights_of_a_prior_function_stay_certain():
         with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
             credo.laplace((model, params), (X, y), structure, layers="all")
     ensemble = credo.Ensemble(credo.Laplace(num_steps=3), 2, prior_function=1.0)
-    with pytest.raises(credo.CredoError, match="fixed weights of a prior function"):
+    with pytest.raises(credo.CredoError, match="prior_function needs members that are networks"):
         credo.fit(plain, (X, y), ensemble)
+
+
+def test_memory_of_a_kronecker_fit():
+    """Beside data and network: at most three times what the result itself must hold."""
+    model = credo.Model(MLP(hidden=(500, 500)), credo.Categorical(10))
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), (784,)))
+    rows = Batch(jax.ShapeDtypeStruct((10_000, 784), float), jax.ShapeDtypeStruct((10_000,), int))
+    method = credo.Laplace("kron", "all", tune_prior=False)
+    lowered = _approximate.lower(method, Target(model, 10_000, (784,)), params, rows)
+    used = lowered.compile().memory_analysis()
+    network = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    factors = (785**2 + 2 * 501**2 + 2 * 500**2 + 10**2) * jnp.zeros(()).dtype.itemsize
+    assert used.temp_size_in_bytes + used.output_size_in_bytes < 3 * (network + factors)
+    assert used.argument_size_in_bytes > 10_000 * 784 * 4  # the count is of bytes
