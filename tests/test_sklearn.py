@@ -77,6 +77,17 @@ def test_a_filter_learns_from_a_stream(estimator, memory):
 
 
 @both
+def test_rows_of_an_update_that_failed_were_not_seen(estimator):
+    y = LABELS if estimator is BayesianClassifier else VALUES
+    stream = estimator(FILTER, hidden=(8,), random_state=0).fit(X[:20], y[:20])
+    stream.set_params(method=dataclasses.replace(FILTER, size=5))
+    with pytest.raises(credo.CredoError, match="ensemble of 5"):
+        stream.partial_fit(X[20:30], y[20:30])
+    stream.set_params(method=FILTER).partial_fit(X[20:30], y[20:30])
+    assert len(stream.seen_[0]) == 30 and stream.num_updates_ == 1
+
+
+@both
 def test_only_a_filter_has_partial_fit(estimator):
     with pytest.raises(AttributeError, match="partial_fit"):
         estimator("dropout").partial_fit(X, LABELS)

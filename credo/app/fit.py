@@ -21,12 +21,15 @@ from credo.inference import Method
 from credo.inference.registry import method_named
 from credo.posterior import Posterior
 
+MEMBER = "member_"  # before the hyper-parameters of an ensemble's members
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
     """Fit a model and save it.
 
     The hyper-parameters of the method are flags too: `credo fit --method NAME --help` lists them.
+    Those of an ensemble's members follow `--member`: --member dropout --member-rate 0.1.
     A run that was killed goes on where it was when the same command is given again.
     """
 
@@ -75,7 +78,12 @@ class Fit:
 
     def chosen_method(self) -> Method:
         cls = method_named(self.method)
-        return cls(**{each.name: getattr(self, each.name) for each in hyperparameters(cls)})
+        options = {each.name: getattr(self, each.name) for each in hyperparameters(cls)}
+        if "member" in options:
+            member = method_named(options["member"])
+            own = {e.name: getattr(self, MEMBER + e.name) for e in hyperparameters(member)}
+            options["member"] = member(**own)
+        return cls(**options)
 
     def rows(self) -> Training:
         if not 0 <= self.seed < 2**32:
@@ -124,15 +132,20 @@ class Fit:
         print(score_table(credo.evaluate(predicted, y)))
 
 
-def fit_with_flags_of(method: type) -> type:
-    """`Fit` with the hyper-parameters of a method as further flags."""
+def fit_with_flags_of(method: type, member: str | None = None) -> type:
+    """`Fit` with the hyper-parameters of a method, and of its members, as further flags."""
+    own = hyperparameters(method)
+    default = next((each.default for each in own if each.name == "member"), None)
+    if default is not None:
+        inner = hyperparameters(method_named(member or default))
+        own += [each._replace(name=MEMBER + each.name) for each in inner]
     flags = [
         (
             each.name,
             Annotated[each.type, arg(help=each.help)],
             dataclasses.field(default=each.default),
         )
-        for each in hyperparameters(method)
+        for each in own
     ]
     extended = dataclasses.make_dataclass("Fit", flags, bases=(Fit,), frozen=True, kw_only=True)
     extended.__doc__ = Fit.__doc__

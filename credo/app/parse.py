@@ -61,9 +61,9 @@ def parse(arguments: Sequence[str]) -> Command:
             f"the commands are {', '.join(COMMANDS)}"
         )
     commands = dict(COMMANDS)
-    method = method_in(arguments) if arguments[0] == "fit" else None
+    method = value_of("--method", arguments) if arguments[0] == "fit" else None
     if method is not None:
-        commands["fit"] = fit_with_flags_of(method_named(method))
+        commands["fit"] = fit_with_flags_of(method_named(method), value_of("--member", arguments))
     experiment = experiment_in(arguments) if arguments[0] == "reproduce" else None
     if experiment is not None:
         commands["reproduce"] = reproduce_with_flags_of(experiment_named(experiment))
@@ -72,20 +72,20 @@ def parse(arguments: Sequence[str]) -> Command:
     return _read(commands, arguments)
 
 
-def method_in(arguments: Sequence[str]) -> str | None:
-    """The value of --method: it decides which further flags there are.
+def value_of(wanted: str, arguments: Sequence[str]) -> str | None:
+    """The value of a flag that decides which further flags there are.
 
     Example:
-        >>> method_in(["fit", "iris", "--method", "hmc"])
+        >>> value_of("--method", ["fit", "iris", "--method", "hmc"])
         'hmc'
     """
-    name = None
+    found = None
     for argument, following in zip(arguments, [*arguments[1:], None]):
-        if argument == "--method":
-            name = following
-        elif argument.startswith("--method="):
-            name = argument.removeprefix("--method=")
-    return name
+        if argument == wanted:
+            found = following
+        elif argument.startswith(f"{wanted}="):
+            found = argument.removeprefix(f"{wanted}=")
+    return found
 
 
 def _read(commands: dict[str, type], arguments: list[str]) -> Command:

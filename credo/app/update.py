@@ -27,7 +27,7 @@ class Update:
     out: Annotated[Path, arg(metavar="FILE")]
     """File to write the updated model to; may be the model itself."""
     seed: int = 0
-    """Fixes the noise of the update; another one for each update."""
+    """Fixes the noise of the update, together with the number of updates before it."""
     data_dir: DataFolder = None
     """Folder of data sets."""
 

@@ -34,6 +34,13 @@ def permute(model: Model, params: Params, permutations: Permutations) -> Params:
         True
     """
     names = _layers(model, params)
+    for name, order in permutations.items():
+        units = params["network"][name]["b"].shape[0] if name in names[:-1] else 0
+        if not np.array_equal(np.sort(order), np.arange(units)):
+            raise CredoError(
+                f"permutations must name hidden layers ({', '.join(names[:-1])}), each with an "
+                f"order of all its units, got {name!r} with {np.asarray(order).tolist()}"
+            )
     network = {name: dict(layer) for name, layer in params["network"].items()}
     for name, following in itertools.pairwise(names):
         if name not in permutations:
@@ -63,6 +70,9 @@ def align(model: Model, reference: Params, params: Params) -> tuple[Params, Perm
     scrambled by the layers to come. It finds the order of an exact copy at once.
     """
     names = _layers(model, params)
+    shapes = [jax.tree.map(np.shape, each["network"]) for each in (reference, params)]
+    if shapes[0] != shapes[1]:
+        raise CredoError(f"networks of one shape can be matched, got {shapes[0]} and {shapes[1]}")
     ours, theirs = _matrices(names, params), _matrices(names, reference)
     orders = {name: np.arange(ours[name].shape[-1]) for name in names}
     for index, name in enumerate(names[:-1]):

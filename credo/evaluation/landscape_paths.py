@@ -20,6 +20,7 @@ from credo.errors import CredoError
 from credo.evaluation.landscape import stack
 from credo.keys import as_key
 from credo.model import Batch, Model
+from credo.model.checks import check_data
 from credo.networks import Params
 
 BLOCK_ROWS = 512  # rows at a time: a convolution's patches stay small
@@ -79,14 +80,8 @@ def path_losses(
         >>> path_losses(model, data, stack([params, params]), line(np.linspace(0, 1, 9))).shape
         (9,)
     """
-    return np.asarray(_losses(model, as_batch(data), anchors, jnp.asarray(coefficients)))
-
-
-def as_batch(data: Any) -> Batch:
-    """A pair of arrays as the model takes them."""
-    y = np.asarray(data[1])
-    dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
-    return Batch(jnp.asarray(data[0], float), jnp.asarray(y, dtype))
+    batch = check_data(model, data, whole=False)
+    return np.asarray(_losses(model, batch, anchors, jnp.asarray(coefficients)))
 
 
 @jax.jit(static_argnames="model")
@@ -143,8 +138,13 @@ def train_tunnel(
     """
     import optax
 
-    batch = as_batch(data)
-    rule = optax.adam(optax.cosine_decay_schedule(learning_rate, max(num_steps, 1)))
+    if num_steps < 1 or not learning_rate > 0 or batch_size < 1:
+        raise CredoError(
+            "a tunnel needs num_steps, learning_rate and batch_size above 0, got "
+            f"{num_steps}, {learning_rate} and {batch_size}"
+        )
+    batch = check_data(model, data, whole=False)
+    rule = optax.adam(optax.cosine_decay_schedule(learning_rate, num_steps))
     control = combine(stack([first, second]), jnp.array([0.5, 0.5]))
     carry = (control, rule.init(control))
     size = min(batch_size, len(batch.x))
@@ -196,9 +196,16 @@ def plane_slice(
 def _plane_coordinates(corners: Params) -> Float[np.ndarray, "3 2"]:
     """Where three points lie on their own plane, from their distances (Gram–Schmidt)."""
     leaves = jax.tree.leaves(corners)
+    if any(len(leaf) != 3 for leaf in leaves):
+        raise CredoError(
+            f"a plane goes through 3 networks, got {len(leaves[0])}; stack three: "
+            "stack([first, second, third])"
+        )
     flat = np.concatenate([np.asarray(a, np.float64).reshape(3, -1) for a in leaves], axis=1)
     second, third = flat[1] - flat[0], flat[2] - flat[0]
     length = np.linalg.norm(second)
-    along = second @ third / length
-    height = np.linalg.norm(third - along * second / length)
+    along = second @ third / length if length > 0 else 0.0
+    height = np.linalg.norm(third - along * second / length) if length > 0 else 0.0
+    if not height > 1e-6 * length:
+        raise CredoError("three networks on one line span no plane; choose others")
     return np.array([[0.0, 0.0], [length, 0.0], [along, height]])

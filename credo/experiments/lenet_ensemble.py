@@ -36,7 +36,7 @@ class LeNetEnsemble:
     """Training images."""
     size: int = 10
     """Members."""
-    num_epochs: tuple[float, ...] = (6.0, 6.0)
+    num_epochs: tuple[float, ...] = (6.0, 12.0)
     """Passes over the images, for each data set; mirrored images are not counted."""
     rates: tuple[float, ...] = (0.1, 0.0)
     """Drop probability of the members, for each data set; 0 makes them plain networks."""

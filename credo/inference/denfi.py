@@ -199,15 +199,27 @@ def distance(params: Params, start: Start) -> Array:
 
 
 def inflate(key: Array, params: Params, inflation: float, relative: bool) -> Params:
-    """θ + q ξ, with q in units of each leaf's root mean square, or absolute."""
-    leaves, structure = jax.tree.flatten(params)
-    keys = jax.random.split(key, len(leaves))
+    """θ + q ξ, with q in units of each layer's root mean square, or absolute.
 
-    def one(key: Array, leaf: Array) -> Array:
-        unit = jnp.sqrt(jnp.mean(jnp.square(leaf))) if relative else 1.0
+    A weight and its bias are a layer (a bias alone may be zero); elsewhere every array is one.
+    """
+    paths, structure = jax.tree.flatten_with_path(params)
+    keys = jax.random.split(key, len(paths))
+    layers: dict[tuple, list[Array]] = {}
+    for path, leaf in paths:
+        layers.setdefault(_layer(path), []).append(leaf)
+
+    def one(key: Array, path: tuple, leaf: Array) -> Array:
+        squares = jnp.concatenate([jnp.ravel(jnp.square(part)) for part in layers[_layer(path)]])
+        unit = jnp.sqrt(jnp.mean(squares)) if relative else 1.0
         return leaf + inflation * unit * jax.random.normal(key, leaf.shape, leaf.dtype)
 
-    return jax.tree.unflatten(structure, [one(k, leaf) for k, leaf in zip(keys, leaves)])
+    return jax.tree.unflatten(structure, [one(k, *part) for k, part in zip(keys, paths)])
+
+
+def _layer(path: tuple) -> tuple:
+    """Where the layer of an array stands in the pytree."""
+    return path[:-1] if getattr(path[-1], "key", None) in ("w", "b") else path
 
 
 def pull_of(method: DEnFi, members: list[Params]) -> Array:

@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from credo.caching import enable_compilation_cache
 from credo.data.batches import batch_indices
-from credo.errors import CredoError, CredoWarning, DivergedError
+from credo.errors import CredoWarning, DivergedError
 from credo.inference.checkpoint import Checkpoint
 from credo.inference.interrupt import deferred_interrupt
 from credo.inference.method import Method, Plan
@@ -29,7 +29,7 @@ from credo.inference.progress import Progress
 from credo.inference.registry import as_method, name_of, options_of
 from credo.keys import as_key
 from credo.model import Batch, Model, Target
-from credo.model.likelihoods import all_finite
+from credo.model.checks import check_data
 from credo.posterior import Posterior
 
 CHUNK_SECONDS = 0.4  # long enough to cost nothing, short enough for Ctrl-C and the progress bar
@@ -136,22 +136,6 @@ def infer(
     if not keep_checkpoint:
         store.remove()
     return posterior
-
-
-def check_data(model: Model, data: Any, whole: bool = True) -> Batch:
-    """Validate a pair of inputs and targets, all data or a part, and move it to the device."""
-    x, y = np.asarray(data[0]), np.asarray(data[1])
-    if len(x) != len(y):
-        raise CredoError(f"x has {len(x)} rows, y has {len(y)}; they must match")
-    if len(x) == 0:
-        raise CredoError("there are no data to fit: x has no rows")
-    if not all_finite(x):
-        raise CredoError("x must hold finite numbers; fill or remove NaN and infinite entries")
-    y = model.likelihood.check(y)
-    if whole and hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
-        raise CredoError(f"all {len(y)} labels are {y[0]}: one class only; a classifier needs two")
-    dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
-    return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype), jnp.arange(len(x)))
 
 
 @functools.partial(jax.jit, static_argnames=("method", "target", "plan"))

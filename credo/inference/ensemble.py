@@ -62,7 +62,7 @@ class Ensemble:
     """Members."""
     adversarial: float = 0.0
     """Step ε of adversarial training, in units of the inputs: x − ε sign ∇ log p(y|x) is learnt
-    beside x."""
+    beside x. The loss is the mean of both, so that the prior keeps its weight."""
     anchored: bool = False
     """Pull each member to its own draw from the prior, and where the noise is known to targets with
     noise of its own."""
@@ -185,6 +185,12 @@ class Ensemble:
             raise CredoError(
                 "adversarial training has no density that an acceptance step could test; use "
                 f"members such as map, dropout or sgld, got {self.member!r}"
+            )
+        if self.anchored and hasattr(self._method, "finish"):
+            raise CredoError(
+                "anchored members are draws from the posterior already; a posterior around each of "
+                f"them would count the uncertainty twice: use members such as map, got "
+                f"{self.member!r}"
             )
         if self.prior_function and not draws:
             raise CredoError(

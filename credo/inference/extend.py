@@ -12,6 +12,7 @@ from credo.errors import CredoError
 from credo.inference.engine import fit
 from credo.inference.ensemble import Ensemble
 from credo.inference.registry import method_from
+from credo.model.checks import check_pair
 from credo.networks.prior_function import PriorFunction
 from credo.posterior import Mixture, Posterior, Samples, mix
 from credo.predictive import check_inputs
@@ -48,7 +49,7 @@ def extend(
             f"the ensemble has {method.size} members already; size must be a larger whole number, "
             f"got {size!r}"
         )
-    check_inputs(data[0], record.input_shape)
+    check_inputs(check_pair(data)[0], record.input_shape)
     model = posterior.model
     if isinstance(model.network, PriorFunction):  # the fit puts it around the network again
         model = dataclasses.replace(model, network=model.network.network)

@@ -18,6 +18,7 @@ al., Bayesian Deep Learning via Subnetwork Inference, ICML 2021, and Laplace Red
 """
 
 import functools
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,10 +28,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoWarning
 from credo.inference import optimize
 from credo.inference.curvature import NOISE_POWERS, Curvature, of_likelihood
-from credo.inference.evidence import Evidence, maximize
+from credo.inference.evidence import LIMIT, Evidence, maximize
 from credo.inference.method import COUNT, Info, Plan, check_fields
 from credo.inference.optimize import Descent, Optimizer, Schedule
 from credo.inference.spectra import STRUCTURES, Spectrum
@@ -143,6 +144,15 @@ def approximate(method: Laplace, target: Target, params: Params, data: Batch) ->
             "converged, use a larger noise scale or fewer weights, or double precision "
             "(jax.config.update('jax_enable_x64', True))"
         )
+    for name in ("prior_multiplier", "noise_multiplier"):
+        if method.tune_prior and abs(2 * np.log(found[name])) > 0.99 * LIMIT:
+            warnings.warn(
+                f"laplace: the evidence has no maximum: {name} went to its limit, "
+                f"{float(found[name]):.1e}, where the posterior means little; check that training "
+                "converged, or use tune_prior=False",
+                CredoWarning,
+                stacklevel=3,
+            )
     history = {name: np.asarray(value).reshape(1, 1) for name, value in found.items()}
     return replace(posterior, record=replace(posterior.record, history=history))
 

@@ -10,9 +10,9 @@ from jaxtyping import Array
 from credo.caching import enable_compilation_cache
 from credo.errors import CredoError
 from credo.inference.curvature import Curvature
-from credo.inference.engine import check_data
 from credo.inference.laplace import Laplace, Layers, Structure, approximate, check_network
 from credo.model import Batch, Model, Target
+from credo.model.checks import check_data
 from credo.networks import Params
 from credo.posterior import Mixture, Posterior, Record, Samples
 
@@ -27,7 +27,7 @@ def laplace(
     num_weights: int = 100,
     tune_prior: bool = True,
     linearized: bool = True,
-    temperature: float = 1.0,
+    temperature: float | None = None,
 ) -> Posterior:
     """A Laplace approximation around a trained network, without training it any further.
 
@@ -37,6 +37,7 @@ def laplace(
             network alone, or {"network": …, "likelihood": …} where the likelihood has its own, as
             `NormalLearntScale` has {"log_scale": …}.
         data: the training data, a pair of x and y: the curvature is a sum over them.
+        temperature: by default that of the fit.
 
     The other arguments are the fields of `credo.Laplace`.
 
@@ -54,11 +55,16 @@ def laplace(
     check_network(method, model)
     batch = check_data(model, data)
     _check_rows(trained, model, params, batch)
-    target = Target(model, len(batch.x), batch.x.shape[1:], temperature)
+    before = Record(batch.x.shape[1:]) if isinstance(trained, tuple) else trained.record
+    heat = before.temperature if temperature is None else temperature
+    target = Target(model, len(batch.x), batch.x.shape[1:], heat)
     posterior = approximate(method, target, params, batch)
     chosen = ("structure", "layers", "curvature", "num_weights", "tune_prior", "linearized")
     options = {name: value for name, value in asdict(method).items() if name in chosen}
-    record = Record(target.input_shape, "laplace", options, history=posterior.record.history)
+    record = Record(
+        target.input_shape, "laplace", options, before.seconds, posterior.record.history, heat,
+        extra=before.extra,
+    )  # fmt: skip
     return replace(posterior, record=record)
 
 

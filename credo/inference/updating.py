@@ -9,10 +9,11 @@ from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
-from credo.inference.engine import check_data, infer
+from credo.inference.engine import infer
 from credo.inference.registry import as_method, method_from, options_of
 from credo.keys import as_key
 from credo.model import Target
+from credo.model.checks import check_data, check_pair
 from credo.posterior import Posterior, Samples
 from credo.predictive import check_inputs
 
@@ -31,14 +32,15 @@ def update(
     Args:
         data: all data so far, old and new; with `memory="new"` the new rows alone.
         method: the filter, by default the one the posterior was made with.
-        key: another one for each update, or their noise is the same.
+        key: an integer seed or a JAX key. The number of updates so far is folded into it: the same
+            key twice gives different noise.
 
     Example:
         >>> data = credo.data.load("iris")
         >>> model = credo.Model(credo.networks.MLP(hidden=(8,)), credo.Categorical(3))
         >>> few = data.train.x[:50], data.train.y[:50]
         >>> before = credo.fit(model, few, credo.DEnFi(size=2, num_steps=100))
-        >>> after = credo.update(before, data.train, key=1)
+        >>> after = credo.update(before, data.train)
     """
     record = posterior.record
     if method is None and record.method != "denfi":
@@ -49,10 +51,11 @@ def update(
     chosen = as_method(method) if method else method_from(record.method, record.options)
     if not isinstance(chosen, DEnFi):
         raise CredoError(f"an update needs credo.DEnFi(), got {method!r}")
-    check_inputs(data[0], record.input_shape)
+    check_inputs(check_pair(data)[0], record.input_shape)
     batch = padded(check_data(posterior.model, data, whole=False))
     target = Target(posterior.model, len(batch.x), batch.x.shape[1:], record.temperature)
-    noise_key, run_key = jax.random.split(as_key(key))
+    count = record.num_updates + 1
+    noise_key, run_key = jax.random.split(jax.random.fold_in(as_key(key), count))
     starts = starts_of(chosen, posterior, noise_key)  # type: ignore[arg-type]
     updated = infer(
         target, batch, Assimilation(chosen), run_key, starts, checkpoint=checkpoint,
@@ -61,6 +64,6 @@ def update(
     assert isinstance(updated, Samples)
     record = dataclasses.replace(
         updated.record, method="denfi", options=options_of(chosen), extra=record.extra,
-        input_shape=record.input_shape,
+        input_shape=record.input_shape, num_updates=count,
     )  # fmt: skip
     return dataclasses.replace(updated, record=record)

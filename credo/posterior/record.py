@@ -33,5 +33,7 @@ class Record:
     """Steps of the history before the first draw that is kept."""
     thin: int = 1
     """Steps of the history per draw."""
+    num_updates: int = 0
+    """How often new data were taken in since the fit."""
     extra: dict[str, Any] = field(default_factory=dict)
     """JSON-able data of the front that made the fit, such as a table's encoding."""

@@ -109,15 +109,14 @@ class BayesianEstimator(BaseEstimator):
         x = (x - self.x_mean_) / self.x_scale_
         if method.memory == "all":
             x, y = (np.concatenate(parts) for parts in zip(self.seen_, (x, y), strict=True))
-            self.seen_ = x, y
-        self.num_updates_ += 1
+        progress = bool(self.verbose)
         self.posterior_ = update(
-            self.posterior_,
-            (x, y),
-            method,
-            jax.random.fold_in(jax.random.key(self.draw_seed_), self.num_updates_),
-            progress=bool(self.verbose),
+            self.posterior_, (x, y), method, self.draw_seed_, progress=progress
         )
+        # Only now: rows of an update that failed were not seen.
+        self.num_updates_ = self.posterior_.record.num_updates
+        if method.memory == "all":
+            self.seen_ = x, y
 
     def _model(self, num_classes: int | None, num_targets: int) -> Model:
         network = self.network

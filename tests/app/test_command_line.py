@@ -13,7 +13,7 @@ import credo
 from credo.app import main as main_module
 from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import field_texts, hyperparameters
-from credo.app.parse import COMMANDS, in_one_line, method_in, parse
+from credo.app.parse import COMMANDS, in_one_line, parse, value_of
 from credo.inference import METHODS
 
 
@@ -75,8 +75,8 @@ def test_flags_reach_the_method():
 
 
 def test_the_last_method_counts():
-    assert method_in(["fit", "--method", "map", "--method=hmc"]) == "hmc"
-    assert method_in(["fit", "--method"]) is None
+    assert value_of("--method", ["fit", "--method", "map", "--method=hmc"]) == "hmc"
+    assert value_of("--method", ["fit", "--method"]) is None
     assert {f.name for f in dataclasses.fields(fit_with_flags_of(credo.HMC))} >= {"step_size"}
 
 
@@ -197,4 +197,16 @@ def test_flags_that_take_several_words_and_methods_by_name():
     ensemble = parse(
         ["fit", "iris", "--method", "ensemble", "--member", "dropout", "--size", "2", "--out", "m"]
     )
-    assert ensemble.chosen_method() == credo.Ensemble("dropout", 2)
+    assert ensemble.chosen_method() == credo.Ensemble(credo.Dropout(), 2)
+
+
+def test_members_of_an_ensemble_have_their_flags():
+    fit = ["fit", "iris", "--method", "ensemble", "--out", "m", "--size", "3"]
+    flags = ["--member", "dropout", "--member-rate", "0.3", "--member-num-steps", "7"]
+    assert parse([*fit, *flags]).chosen_method() == credo.Ensemble(
+        credo.Dropout(0.3, num_steps=7), 3
+    )
+    plain = parse([*fit, "--member-num-steps", "9"]).chosen_method()
+    assert plain == credo.Ensemble(credo.MAP(num_steps=9), 3)
+    with pytest.raises(credo.CredoError, match="no flag --member-rate"):
+        parse([*fit, "--member-rate", "0.3"])  # members are map

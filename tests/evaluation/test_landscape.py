@@ -11,6 +11,7 @@ from credo.evaluation import landscape as ls
 from credo.evaluation import landscape_alignment as alignment
 from credo.evaluation import landscape_paths as paths
 from credo.evaluation import landscape_subspaces as subspaces
+from credo.model.checks import check_data
 from credo.networks import MLP, LeNet
 from credo.posterior import Record, Samples
 
@@ -126,7 +127,7 @@ def test_path_losses_are_those_of_the_networks(networks):
     model, first, second = networks
     found = paths.path_losses(model, (X, Y), ls.stack([first, second]), paths.line([0, 0.3, 1]))
     middle = jax.tree.map(lambda a, b: 0.7 * a + 0.3 * b, first, second)
-    batch = paths.as_batch((X, Y))
+    batch = check_data(model, (X, Y))
     expected = [-np.mean(model.log_likelihood(p, batch)) for p in (first, middle, second)]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
@@ -287,3 +288,26 @@ def test_subspaces_have_the_reach_they_say(networks):
     still = credo.predict(subspaces.dropout(model, first, record, 0.0), X, 3)
     alone = Samples(model, jax.tree.map(lambda leaf: leaf[None, None], first), record)
     np.testing.assert_allclose(still.probs, credo.predict(alone, X).probs, rtol=1e-10)
+
+
+def test_bad_input_is_refused_in_words(networks):
+    model, first, second = networks
+    both = ls.stack([first, second])
+    with pytest.raises(credo.CredoError, match="rows, y has 5"):
+        paths.path_losses(model, (X, Y[:5]), both, paths.line([0, 1]))
+    with pytest.raises(credo.CredoError, match="class"):
+        paths.path_losses(model, (X, Y + 100), both, paths.line([0, 1]))
+    with pytest.raises(credo.CredoError, match="num_steps"):
+        paths.train_tunnel(0, model, (X, Y), first, second, num_steps=-5)
+    with pytest.raises(credo.CredoError, match="through 3 networks, got 2"):
+        paths.plane_slice(model, (X, Y), both)
+    for third in (second, first, jax.tree.map(lambda a, b: 2 * a - b, first, second)):
+        with pytest.raises(credo.CredoError, match="span no plane"):
+            paths.plane_slice(model, (X, Y), ls.stack([first, second, third]))
+    units = len(first["network"]["dense0"]["b"])
+    for wrong in ({"dense7": np.arange(units)}, {"dense0": np.zeros(units, int)}):
+        with pytest.raises(credo.CredoError, match="order of all its units"):
+            alignment.permute(model, first, wrong)
+    wide = credo.Model(MLP(hidden=(units + 1,)), model.likelihood)
+    with pytest.raises(credo.CredoError, match="of one shape"):
+        alignment.align(model, wide.init(jax.random.key(0), X.shape[1:]), first)

@@ -43,7 +43,7 @@ def filtered(method, monkeypatch):
         _, covariance = kalman(method.inflation, PARTS[:index])
         forecast = covariance + method.inflation**2 * np.eye(3)
         monkeypatch.setattr(denfi, "pull_of", lambda *_, p=forecast: jnp.asarray(np.linalg.inv(p)))
-        posterior = credo.update(posterior, (X[part], Y[part]), key=index)
+        posterior = credo.update(posterior, (X[part], Y[part]))
     return weights(posterior)
 
 
@@ -75,6 +75,43 @@ def test_the_ensemble_itself_gives_the_covariance_that_stands_for_old_data():
     np.testing.assert_allclose(full, np.linalg.inv(np.cov(flat.T)), rtol=1e-10)
     own = dataclasses.replace(FILTER, size=7, covariance="diagonal", radius=0.5)
     np.testing.assert_allclose(denfi.pull_of(own, members), 1 / flat.var(0, ddof=1) + 2, rtol=1e-10)
+
+
+def test_old_data_are_held_with_the_covariance_after_inflation():
+    """P + q², not P: the walk is part of the forecast."""
+    method = dataclasses.replace(FILTER, size=40, inflation=0.8)
+    before = credo.fit(MODEL, (X[:5], Y[:5]), method)
+    starts = denfi.starts_of(method, before, jax.random.key(0))
+    moved = [s.center["network"]["dense0"] for s in starts]
+    inflated = np.array([[m["b"][0], *m["w"][:, 0]] for m in moved])
+    np.testing.assert_allclose(starts[0].pull, np.linalg.inv(np.cov(inflated.T)), rtol=1e-8)
+    members = np.cov(weights(before).T)
+    assert not np.allclose(starts[0].pull, np.linalg.inv(members), rtol=0.5)
+
+
+def test_an_update_at_another_temperature():
+    """Localised at its start: (Λ/T + I/r)⁻¹ (Λμ/T + θ̃/r)."""
+    method = credo.DEnFi(
+        size=2, inflation=0.0, radius=0.05, learning_rate=0.1, num_steps=500, update_steps=900
+    )
+    before = credo.fit(MODEL, (X[:5], Y[:5]), method, temperature=4.0)
+    after = credo.update(before, (X, Y))
+    start, precision = weights(before)[0], np.linalg.inv(COVARIANCE) / 4
+    expected = np.linalg.solve(precision + np.eye(3) / 0.05, precision @ MEAN + start / 0.05)
+    np.testing.assert_allclose(weights(after)[0], expected, rtol=1e-5)
+
+
+def test_two_updates_with_one_key_have_noise_of_their_own():
+    method = credo.DEnFi(
+        size=3, inflation=0.3, relative=False, learning_rate=1e-9, num_steps=5, update_steps=1
+    )
+    first = credo.fit(MODEL, (X, Y), method)
+    second = credo.update(first, (X, Y), key=3)
+    third = credo.update(second, (X, Y), key=3)
+    steps = weights(second) - weights(first), weights(third) - weights(second)
+    assert np.abs(steps[0] - steps[1]).min() > 1e-3
+    again = credo.update(credo.update(first, (X, Y), key=3), (X, Y), key=3)
+    np.testing.assert_array_equal(weights(again), weights(third))
 
 
 LABELS = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
@@ -128,7 +165,8 @@ def test_localisation_is_a_prior_at_the_inflated_member():
     free = credo.update(before, (X, Y), key=1)
     np.testing.assert_allclose(weights(free), [MEAN, MEAN], rtol=1e-5)
     local = dataclasses.replace(method, radius=0.01)
-    start = denfi.starts_of(local, before, jax.random.split(jax.random.key(1))[0])
+    first = jax.random.fold_in(jax.random.key(1), 1)  # of the first update
+    start = denfi.starts_of(local, before, jax.random.split(first)[0])
     moved = [s.center["network"]["dense0"] for s in start]
     inflated = np.array([[m["b"][0], *m["w"][:, 0]] for m in moved])
     precision = np.linalg.inv(COVARIANCE)
@@ -143,6 +181,9 @@ def test_inflation_is_relative_to_each_layer_or_absolute():
     moved = denfi.inflate(jax.random.key(0), params, 0.2, relative=True)
     spread = {name: np.std(moved[name]) for name in params}
     assert spread == pytest.approx({"small": 2e-4, "large": 2.0}, rel=0.03)
+    layer = {"w": 2.0 * np.ones(20_000), "b": np.zeros(20_000)}  # a bias that has not moved yet
+    moved = denfi.inflate(jax.random.key(0), {"dense0": layer}, 0.2, relative=True)
+    assert np.std(moved["dense0"]["b"]) == pytest.approx(0.2 * 2**0.5, rel=0.03)
     moved = denfi.inflate(jax.random.key(0), params, 0.2, relative=False)
     assert {n: np.std(moved[n]) for n in params} == pytest.approx(
         {"small": 0.2, "large": 0.2}, rel=0.03

@@ -302,3 +302,18 @@ def test_an_ensemble_is_extended_at_its_own_temperature():
 def test_an_unknown_member_is_refused_at_once():
     with pytest.raises(credo.CredoError, match=r"member 'dropuot'.*did you mean 'dropout'"):
         credo.Ensemble("dropuot")
+
+
+def test_anchored_members_have_no_posterior_of_their_own():
+    method = credo.Ensemble(credo.Laplace("full", "all", num_steps=5), 2, anchored=True)
+    with pytest.raises(credo.CredoError, match="count the uncertainty twice"):
+        credo.fit(MODEL, (X, Y), method)
+
+
+def test_data_must_be_a_pair():
+    for wrong in (None, X, (X, Y, Y)):
+        with pytest.raises(credo.CredoError, match=r"data must be a pair \(x, y\)"):
+            credo.fit(MODEL, wrong, "map")
+    ensemble = credo.fit(MODEL, (X, Y), credo.Ensemble(credo.MAP(num_steps=5), 2))
+    with pytest.raises(credo.CredoError, match="pair"):
+        credo.extend(ensemble, None, 3)

@@ -394,7 +394,69 @@ def test_probit_against_quadrature():
     assert np.abs(special.expit(mean / np.sqrt(1 + variance)) - exact).max() > 0.02
 
 
+def test_probit_of_three_classes_against_monte_carlo():
+    """Centred logits: within 0.05 of the sampled predictive, and blind to a common shift."""
+    model = credo.Model(MLP(hidden=()), credo.Categorical(3))
+    params = network(model)
+    posterior = credo.laplace((model, params), (X, CLASSES), "full", layers="all", tune_prior=False)
+    inputs = jnp.asarray(2 * RNG.normal(size=(40, 2)))
+    found = credo.probit_predict(posterior, inputs).probs
+    truth = credo.linearized_predict(posterior, inputs, 20_000).probs
+    assert np.abs(found - truth).max() < 0.05
+    mean, covariance = moments(posterior, inputs)
+    planted = np.asarray(mean) / np.sqrt(1 + 100 * np.diagonal(covariance, axis1=1, axis2=2))
+    assert np.abs(special.softmax(planted, axis=1) - truth).max() > 0.05
+    shift = {"b": params["network"]["dense0"]["b"] + 3.0, "w": params["network"]["dense0"]["w"]}
+    moved = {**posterior.mean, "network": {"dense0": shift}}
+    same = credo.probit_predict(dataclasses.replace(posterior, mean=moved), inputs).probs
+    np.testing.assert_allclose(same, found, rtol=1e-9)
+
+
 LENET = LeNet((2, 3), (4,), 3)
+
+
+@pytest.mark.parametrize("kind", ["ggn", "fisher"])
+def test_curvature_of_convolutions_against_brute_force(kind):
+    shape, labels = (10, 10, 1), CLASSES[:5]
+    x = jnp.asarray(RNG.normal(size=(5, *shape)))
+    model = credo.Model(LENET, credo.Categorical(3))
+    params = network(model, shape=shape)
+    expected = np.asarray(brute_force(model, params, x, labels, kind))
+    diagonal, _ = curvature.diagonal(model, params, batch_of(x, labels), kind)
+    np.testing.assert_allclose(ravel_pytree(diagonal)[0], np.diag(expected), rtol=1e-7, atol=1e-12)
+    factors, _ = curvature.kronecker(model, params, batch_of(x, labels), kind, ("conv0",))
+    root = curvature._root(model, params, batch_of(x, labels), jnp.ones(5), kind)
+    inputs, gradients = layer_factors(LENET, params["network"], x, root)["conv0"]
+    seen = np.asarray(inputs).reshape(-1, inputs.shape[-1])
+    pulled = np.asarray(gradients).reshape(-1, gradients.shape[-1])
+    np.testing.assert_allclose(factors["conv0"].inputs, seen.T @ seen / len(seen), rtol=1e-9)
+    np.testing.assert_allclose(factors["conv0"].outputs, pulled.T @ pulled, rtol=1e-9, atol=1e-14)
+    # A ⊗ G has about the trace of the exact block; seven times as much would be a fault.
+    trace = np.trace(factors["conv0"].inputs) * np.trace(factors["conv0"].outputs)
+    biases_and_kernel = sum(leaf.size for leaf in params["network"]["conv0"].values())
+    assert 0.3 < trace / np.trace(expected[:biases_and_kernel, :biases_and_kernel]) < 3
+
+
+def test_a_prior_that_runs_away_is_said():
+    model, y = MODELS["categorical"]
+    params = network(model)
+    head = jax.tree.map(jnp.zeros_like, params["network"]["dense1"])
+    nothing = {**params, "network": {**params["network"], "dense1": head}}
+    with pytest.warns(credo.CredoWarning, match="prior_multiplier went to its limit"):
+        credo.laplace((model, nothing), (X, y))
+
+
+def test_what_a_trained_network_knew_is_kept():
+    model, y = MODELS["categorical"]
+    method = credo.MAP(num_steps=5)
+    trained = credo.fit(model, (X, y), method, temperature=0.25, extra={"classes": ["a", "b", "c"]})
+    found = credo.laplace(trained, (X, y))
+    assert found.record.temperature == 0.25 and found.record.extra == trained.record.extra
+    hot = credo.laplace(trained, (X, y), temperature=1.0, tune_prior=False)
+    cold = credo.laplace(trained, (X, y), tune_prior=False)
+    np.testing.assert_allclose(covariance(cold), 0.25 * covariance(hot), rtol=1e-8)
+
+
 NETWORKS = [*((s, MLP((4,), "tanh")) for s in STRUCTURES), ("kron", LENET), ("diagonal", LENET)]
 
 
