@@ -91,8 +91,9 @@ class Exact:
         if not isinstance(getattr(target.model, "likelihood", None), Normal):
             got = type(getattr(target.model, "likelihood", None)).__name__
             raise CredoError(
-                f"exact needs the likelihood Normal(scale), whose noise is known, got {got}; "
-                "use hmc or nuts for others"
+                f"exact needs the likelihood Normal(scale), whose noise is known, got {got}; give "
+                "credo.Normal(scale), --target-noise on the command line or noise=… to "
+                "BayesianRegressor, or use hmc or nuts"
             )
         size = ravel_pytree(params)[0].size
         return ExactState(params, jnp.zeros((size, size)), jnp.zeros(()))

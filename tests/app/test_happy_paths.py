@@ -95,6 +95,22 @@ def test_quantities_come_back_in_their_units(command, tmp_path):
     np.testing.assert_allclose(scores["coverage_95"]["value"], inside.mean(), atol=0.011)
 
 
+def test_known_noise_makes_the_exact_posterior_reachable(command, refused, tmp_path, table):
+    frame = flowers(100)[["age"]].assign(price=lambda f: 50 + 3.0 * f.age)
+    frame["price"] += np.random.default_rng(1).normal(0, 7.0, 100)
+    frame.to_csv(tmp_path / "prices.csv", index=False)
+    fit = ["fit", tmp_path / "prices.csv", "--target", "price", "--method", "exact", "--hidden"]
+    model = tmp_path / "model"
+    result = command(*fit, "--target-noise", "7", "--out", model)
+    assert (result.code, result.err) == (0, "") and "exact on" in result.out
+    assert command("predict", model, tmp_path / "prices.csv", "--out", tmp_path / "p.csv").code == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").aleatoric_std, 7.0, rtol=1e-4)
+    refused(*fit, "--out", model, words="--target-noise")
+    refused(*fit, "--target-noise", "-2", "--out", model, words="got -2")
+    classes = ("fit", table, "--target", "kind", "--method", "map", "--out", model)
+    refused(*classes, "--target-noise", "1", words="class")
+
+
 def test_all_rows_can_be_fitted(table):
     whole = table_training(str(table), "kind", None, test_fraction=0.0, seed=0)
     assert len(whole.train.x) == 120 and whole.test is None
