@@ -1,19 +1,23 @@
-"""New data for a posterior that has been fitted: the filter's update."""
+"""New data for a posterior that has been fitted: the filter's update, and the exact one."""
 
 import dataclasses
 import os
+import time
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
 from credo.inference.engine import check_data, infer
+from credo.inference.exact import check_size, updated
 from credo.inference.registry import as_method, method_from, options_of
 from credo.keys import as_key
 from credo.model import Target
 from credo.posterior import Posterior, Samples
+from credo.posterior.dense import DenseNormal
 from credo.predictive import check_inputs
 
 
@@ -25,13 +29,17 @@ def update(
     *,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
-) -> Samples:
-    """Take new data into an ensemble that `credo.fit` made with `credo.DEnFi`.
+) -> Posterior:
+    """Take new data into a posterior that `credo.fit` made with `credo.DEnFi` or `credo.Exact`.
+
+    An exact posterior becomes that of the old and the new rows together, and its recorded log
+    evidence that of both.
 
     Args:
-        data: all data so far, old and new; with `memory="new"` the new rows alone.
+        data: for the filter all data so far, old and new, or with `memory="new"` the new rows
+            alone; for an exact posterior the new rows alone.
         method: the filter, by default the one the posterior was made with.
-        key: another one for each update, or their noise is the same.
+        key: another one for each update, or their noise is the same; the exact one has none.
 
     Example:
         >>> data = credo.data.load("iris")
@@ -41,10 +49,12 @@ def update(
         >>> after = credo.update(before, data.train, key=1)
     """
     record = posterior.record
+    if method is None and record.method == "exact" and isinstance(posterior, DenseNormal):
+        return _update_exactly(posterior, data)
     if method is None and record.method != "denfi":
         raise CredoError(
-            f"only an ensemble of credo.DEnFi can be updated, got a posterior of "
-            f"{record.method!r}; fit with credo.DEnFi()"
+            f"only an ensemble of credo.DEnFi or a posterior of credo.Exact can be updated, got "
+            f"one of {record.method!r}; fit with credo.DEnFi()"
         )
     chosen = as_method(method) if method else method_from(record.method, record.options)
     if not isinstance(chosen, DEnFi):
@@ -64,3 +74,19 @@ def update(
         input_shape=record.input_shape,
     )  # fmt: skip
     return dataclasses.replace(updated, record=record)
+
+
+def _update_exactly(posterior: DenseNormal, data: Any) -> DenseNormal:
+    began = time.perf_counter()
+    record = posterior.record
+    check_inputs(data[0], record.input_shape)
+    batch = check_data(posterior.model, data)
+    target = Target(posterior.model, len(batch.x), batch.x.shape[1:], record.temperature)
+    check_size(target, posterior.mean)
+    mean, factor, evidence = jax.block_until_ready(updated(target, posterior, batch))
+    total = record.history["log_evidence"] + np.asarray(evidence)
+    seconds = record.seconds + time.perf_counter() - began
+    record = dataclasses.replace(
+        record, seconds=seconds, history={**record.history, "log_evidence": total}
+    )
+    return dataclasses.replace(posterior, mean=mean, factor=factor, record=record)

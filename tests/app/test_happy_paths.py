@@ -105,6 +105,8 @@ def test_known_noise_makes_the_exact_posterior_reachable(command, refused, tmp_p
     assert (result.code, result.err) == (0, "") and "exact on" in result.out
     assert command("predict", model, tmp_path / "prices.csv", "--out", tmp_path / "p.csv").code == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").aleatoric_std, 7.0, rtol=1e-4)
+    more = command("update", model, tmp_path / "prices.csv", "--out", tmp_path / "more")
+    assert more.code == 0 and "updated with 100 rows" in more.out
     refused(*fit, "--out", model, words="--target-noise")
     refused(*fit, "--target-noise", "-2", "--out", model, words="got -2")
     classes = ("fit", table, "--target", "kind", "--method", "map", "--out", model)
