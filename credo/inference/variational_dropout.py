@@ -91,9 +91,9 @@ class VariationalDropout:
         matrices = {name: leaf for name, leaf in named_leaves(params).items() if leaf.ndim > 1}
         if not matrices:
             raise CredoError(
-                "variational-dropout puts noise on arrays of two or more axes, and this network has "
-                f"none, got the shapes {[leaf.shape for leaf in jax.tree.leaves(params)]}; give its "
-                "weights as matrices, or use bayes-by-backprop, whose noise is on every array"
+                "variational-dropout puts noise on arrays of two or more axes, got a network with "
+                f"the shapes {[leaf.shape for leaf in jax.tree.leaves(params)]}; give its weights "
+                "as matrices, or use bayes-by-backprop, whose noise is on every array"
             )
         learnt = Noisy(params, {name: noise(leaf) for name, leaf in matrices.items()})
         return Variational(optimize.start(self, target.num_data, learnt), jnp.zeros((), int))
