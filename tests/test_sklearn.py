@@ -374,6 +374,29 @@ def test_a_network_of_ones_own():
     )
 
 
+@pytest.mark.parametrize("standardize", [True, False])
+def test_known_noise_is_in_the_units_of_y(standardize):
+    """So the linear posterior is that of y itself, up to a prior that hardly matters here."""
+    options = {"hidden": (), "prior_scale": 100.0, "noise": 30.0, "standardize": standardize}
+    regressor = BayesianRegressor("exact", num_draws=4000, random_state=0, **options)
+    found = regressor.fit(X, 100 * VALUES).predict_uncertainty(X[:3])
+    np.testing.assert_allclose(found.aleatoric_std, 30.0, rtol=1e-5)
+    design = np.column_stack([np.ones(60), X])
+    spread = np.einsum("ni,ij,nj->n", design[:3], np.linalg.inv(design.T @ design), design[:3])
+    np.testing.assert_allclose(found.epistemic_std, 30.0 * np.sqrt(spread), rtol=4 / 8000**0.5)
+    assert "noise" not in BayesianClassifier().get_params()
+
+
+def test_noise_that_cannot_be_used():
+    linear = BayesianRegressor("exact", hidden=())
+    with pytest.raises(credo.CredoError, match="noise=… to BayesianRegressor"):
+        linear.fit(X, VALUES)
+    with pytest.raises(credo.CredoError, match="positive standard deviation, got -1"):
+        linear.set_params(noise=-1.0).fit(X, VALUES)
+    with pytest.raises(credo.CredoError, match=r"one number for 2 targets.*standardize=False"):
+        linear.set_params(noise=1.0).fit(X, np.column_stack([VALUES, 2 * VALUES]))
+
+
 @pytest.mark.parametrize("name", ["classifier", "regressor", "options"])
 def test_examples(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"credo.sklearn.{name}"))

@@ -7,7 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from credo.app.inputs import DataFolder
-from credo.app.networks import Hidden, NetworkName, chosen_network
+from credo.app.networks import Hidden, NetworkName, TargetNoise, chosen_network
 from credo.app.outputs import check_output
 from credo.app.training import comparison_data
 from credo.data.encoder import TableTask
@@ -41,6 +41,8 @@ class Compare:
     """Multilayer perceptron, or LeNet for images."""
     hidden: Hidden = None
     """Units of each hidden layer; by default 50, and 500 for lenet."""
+    target_noise: TargetNoise = None
+    """Known standard deviation of a quantity around the function; by default it is learnt."""
     num_draws: int = 100
     """Posterior draws to average over."""
     data_dir: DataFolder = None
@@ -59,7 +61,13 @@ class Compare:
             check_output(path, [self.data])
         data, ood = comparison_data(self.data, self.target, self.task, self.ood, self.data_dir)
         found = report.compare(
-            data, self.methods, self.seeds, network, ood=ood, num_draws=self.num_draws
+            data,
+            self.methods,
+            self.seeds,
+            network,
+            ood=ood,
+            num_draws=self.num_draws,
+            noise=self.target_noise,
         )
         report.print_table(found)
         report.write_report(found, self.out)

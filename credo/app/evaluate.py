@@ -11,7 +11,7 @@ from tyro.conf import arg
 
 import credo
 from credo.app.inputs import Data, DataFolder, ModelFile, digest, is_table, model_rows
-from credo.app.predict import predict_in_units
+from credo.app.predict import noiseless, predict_in_units
 from credo.app.text import score_table
 from credo.evaluation import Estimate
 
@@ -32,6 +32,8 @@ class Evaluate:
     """Inputs unlike the training data: a table or the name of a data set."""
     num_draws: int = 100
     """Posterior draws to average over."""
+    naive: bool = False
+    """Score one network without noise (weight scaling after dropout), for comparison."""
     json: bool = False
     """Print JSON instead of a table."""
     data_dir: DataFolder = None
@@ -50,8 +52,9 @@ class Evaluate:
                 credo.CredoWarning,
                 stacklevel=2,
             )
-        predicted = predict_in_units(posterior, rows.x, self.num_draws)
-        other = elsewhere and predict_in_units(posterior, elsewhere.x, self.num_draws)
+        used = noiseless(posterior) if self.naive else posterior
+        predicted = predict_in_units(used, rows.x, self.num_draws)
+        other = elsewhere and predict_in_units(used, elsewhere.x, self.num_draws)
         assert rows.y is not None
         scores = credo.evaluate(predicted, rows.y, other)
         print(as_json(scores) if self.json else score_table(scores))

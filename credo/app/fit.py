@@ -10,7 +10,7 @@ from tyro.conf import arg
 import credo
 from credo.app.hyperparameters import hyperparameters
 from credo.app.inputs import Data, DataFolder
-from credo.app.networks import Hidden, NetworkName, chosen_network
+from credo.app.networks import Hidden, NetworkName, TargetNoise, chosen_network
 from credo.app.outputs import check_output, remove_leftovers
 from credo.app.predict import predict_in_units
 from credo.app.text import score_table
@@ -19,6 +19,7 @@ from credo.data.encoder import TableTask
 from credo.errors import CredoError, DivergedError
 from credo.inference import Method
 from credo.inference.registry import method_named
+from credo.model import standardized_noise
 from credo.posterior import Posterior
 
 MEMBER = "member_"  # before the hyper-parameters of an ensemble's members
@@ -51,6 +52,8 @@ class Fit:
     """Units of each hidden layer; by default 50, and 500 for lenet."""
     prior_scale: float = 1.0
     """Standard deviation of the normal prior over weights."""
+    target_noise: TargetNoise = None
+    """Known standard deviation of a quantity around the function; by default it is learnt."""
     seed: int = 0
     """Fixes the rows set aside and every random number of the run."""
     checkpoint_seconds: float = 20.0
@@ -65,7 +68,8 @@ class Fit:
         check_output(self.checkpoint)
         rows = self.rows()
         classes = rows.extra["classes"]
-        model = credo.default_model(len(classes) if classes else None, network, prior)
+        noise = standardized_noise(self.target_noise, rows.factor)
+        model = credo.default_model(len(classes) if classes else None, network, prior, noise=noise)
         posterior = self.fit(model, rows, method)
         credo.save(posterior, self.out)
         self.checkpoint.unlink(missing_ok=True)

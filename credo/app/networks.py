@@ -1,4 +1,4 @@
-"""Which network, on the command line."""
+"""Which network, and which noise around it, on the command line."""
 
 from typing import Annotated, Literal
 
@@ -8,6 +8,8 @@ from credo.networks import MLP, LeNet, Network
 
 NetworkName = Literal["mlp", "lenet"]
 Hidden = Annotated[tuple[int, ...] | None, arg(metavar="INT ...", help_behavior_hint="")]
+# Not --noise: that is a hyper-parameter of sgld and sghmc.
+TargetNoise = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")]
 
 
 def chosen_network(name: NetworkName, hidden: tuple[int, ...] | None) -> Network | None:

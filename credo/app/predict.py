@@ -34,6 +34,8 @@ class Predict:
     """File to write, .csv or .parquet; without it, CSV goes to standard output."""
     num_draws: int = 100
     """Posterior draws to average over."""
+    naive: bool = False
+    """Predict with one network without noise (weight scaling after dropout), for comparison."""
     data_dir: DataFolder = None
     """Folder of data sets."""
 
@@ -44,8 +46,20 @@ class Predict:
             check_output(self.out, [self.model, self.data])
         posterior = credo.load(self.model)
         rows = model_rows(posterior, self.data, self.data_dir, with_target=False)
-        predicted = predict_in_units(posterior, rows.x, self.num_draws)
+        used = noiseless(posterior) if self.naive else posterior
+        predicted = predict_in_units(used, rows.x, self.num_draws)
         write_columns(prediction_columns(predicted, posterior), self.out)
+
+
+def noiseless(posterior: Posterior) -> Posterior:
+    """The one network at the mean of the noise, where the noise has a mean network."""
+    for name in ("weight_scaled", "mean_network"):
+        if hasattr(posterior, name):
+            return getattr(posterior, name)()
+    raise CredoError(
+        f"--naive needs a model with noise on units or weights, such as that of dropout or "
+        f"bayes-by-backprop; this one was fitted with {posterior.record.method}: leave it out"
+    )
 
 
 def predict_in_units(posterior: Posterior, x: np.ndarray, num_draws: int) -> Predictive:

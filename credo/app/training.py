@@ -25,6 +25,11 @@ class Training:
     test: Split | None
     extra: dict[str, Any]
 
+    @property
+    def factor(self) -> float:
+        """The standard deviation that a regression's targets were divided by."""
+        return self.extra.get("factor") or 1.0
+
 
 def check_target(data: str, target: str | None) -> None:
     """A table needs --target, a data set has its own."""

@@ -1,4 +1,4 @@
-"""`credo update`: new rows for a deep ensemble filter."""
+"""`credo update`: new rows for a deep ensemble filter or an exact posterior."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,14 @@ from credo.app.outputs import check_output, remove_leftovers
 
 @dataclass(frozen=True)
 class Update:
-    """Take new rows into a model that was fitted with --method denfi.
+    """Take new rows into a model that was fitted with --method denfi or exact.
 
-    The table holds all rows so far, old and new, unless the model was fitted with --memory new:
-    then the new rows alone.
+    For denfi the table holds all rows so far, old and new, unless the model was fitted with
+    --memory new: then, and for exact, the new rows alone.
     """
 
     model: ModelFile
-    """Model written by `credo fit --method denfi`, or by this command."""
+    """Model written by `credo fit` with one of these methods, or by this command."""
     data: Data
     """Table (.csv, .parquet) with the target, or the name of a data set (its test part)."""
     out: Annotated[Path, arg(metavar="FILE")]

@@ -107,6 +107,8 @@ def infer(
     keys = [jax.random.fold_in(as_key(key), chain) for chain in numbers]
     began = time.perf_counter()
     given = starts or [None] * plan.num_chains
+    if hasattr(method, "check"):
+        method.check(keys[0], target, initial(target, keys[0], given[0]), data)
     pairs = zip(keys, given, strict=True)
     chains = [_start(method, target, plan, chain_key, data, start) for chain_key, start in pairs]
     settings: tuple = (method, target, plan, jax.tree.map(jnp.shape, chains))

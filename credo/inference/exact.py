@@ -10,7 +10,9 @@ or any function of your own that is linear in its parameters (basis functions, s
 Reference: Bishop, Pattern Recognition and Machine Learning, 2006, section 3.3.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,10 +24,13 @@ from jaxtyping import Array, Float
 
 from credo.errors import CredoError
 from credo.inference.method import Info, Plan
-from credo.model import Batch, Normal, Target
+from credo.model import Batch, Model, Normal, Target
 from credo.model.priors import fill
 from credo.networks import Params
 from credo.posterior.dense import DenseNormal
+
+LARGEST = 400_000_000  # numbers held at once: 1.6 GB in single precision, 10,000 parameters
+PROBED_ROWS = 64  # enough to see that a network is not linear
 
 
 class LinearPosterior(NamedTuple):
@@ -64,22 +69,25 @@ class LinearPosterior(NamedTuple):
 
 
 class ExactState(NamedTuple):
-    """The posterior, and how far the network is from linear."""
+    """The posterior N(mean, F Fᵀ)."""
 
     mean: Params
     factor: Array
-    nonlinearity: Array
 
 
 @dataclass(frozen=True)
 class Exact:
     """The exact posterior of a linear model with normal noise of known scale.
 
+    `credo.update` takes further rows into it: the posterior so far is their prior.
+
     Example:
         >>> import numpy as np
         >>> x = np.linspace(-1, 1, 20)[:, None]
+        >>> y = 2 * x[:, 0] + 1
         >>> model = credo.Model(credo.networks.MLP(hidden=()), credo.Normal(0.1))
-        >>> posterior = credo.fit(model, (x, 2 * x[:, 0] + 1), credo.Exact())
+        >>> posterior = credo.fit(model, (x[:15], y[:15]), credo.Exact())
+        >>> posterior = credo.update(posterior, (x[15:], y[15:]))
         >>> round(float(posterior.mean["network"]["dense0"]["w"][0, 0]), 1)
         2.0
     """
@@ -87,54 +95,110 @@ class Exact:
     def plan(self, num_data: int) -> Plan:
         return Plan(num_steps=1, num_warmup=1)
 
-    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> ExactState:
-        if not isinstance(getattr(target.model, "likelihood", None), Normal):
-            got = type(getattr(target.model, "likelihood", None)).__name__
+    def check(self, key: Array, target: Target, params: Params, batch: Batch) -> None:
+        """Refuse before the work what cannot work: other noise, too large, not linear."""
+        check_noise(target)
+        gap = float(nonlinearity(key, target.model, params, batch.x[:PROBED_ROWS]))
+        if gap > 1e-3:
             raise CredoError(
-                f"exact needs the likelihood Normal(scale), whose noise is known, got {got}; "
-                "use hmc or nuts for others"
+                f"exact needs a network that is linear in its parameters; this one is off by "
+                f"{gap:.2g} of its outputs; use MLP(hidden=()), or hmc"
             )
+        check_size(target, params)
+
+    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> ExactState:
+        check_noise(target)
+        check_size(target, params)
         size = ravel_pytree(params)[0].size
-        return ExactState(params, jnp.zeros((size, size)), jnp.zeros(()))
+        return ExactState(params, jnp.zeros((size, size)))
 
     def step(
         self, key: Array, target: Target, state: ExactState, batch: Batch
     ) -> tuple[ExactState, Info]:
-        model, noise = target.model, target.model.likelihood.scale  # type: ignore[union-attr]
-        flat, unravel = ravel_pytree(state.mean)
-        scales, _ = ravel_pytree(fill(model.prior_scales(state.mean), state.mean))
-
-        def outputs(whitened: Array) -> Array:
-            return model.outputs(unravel(scales * whitened), batch.x).ravel() / noise
-
-        origin = jnp.zeros_like(flat)
-        at_zero = outputs(origin)
-        design = jax.jacobian(outputs)(origin)
-        y = batch.y.reshape(at_zero.shape).astype(flat.dtype) / noise - at_zero
-        # In units of prior scales and noise the precision is I + JᵀJ, well conditioned.
-        prior = LinearPosterior.prior(jnp.ones_like(flat))
-        after = prior.update(design, y, 1.0)
-        evidence = prior.log_evidence(design, y, 1.0) - len(y) * math.log(noise)
-        root = jnp.linalg.cholesky(after.precision)
-        inverse = solve_triangular(root, jnp.eye(flat.size), lower=True, trans=1)
-        factor = scales[:, None] * inverse * target.temperature**0.5
-        probe = jax.random.normal(key, flat.shape, flat.dtype)
-        expected = at_zero + design @ probe
-        gap = jnp.max(jnp.abs(outputs(probe) - expected)) / (1 + jnp.max(jnp.abs(expected)))
-        state = ExactState(unravel(scales * after.mean), factor, gap)
-        return state, {"log_evidence": evidence}
+        scales, unravel = ravel_pytree(fill(target.model.prior_scales(state.mean), state.mean))
+        origin = jnp.zeros_like(scales)
+        mean, factor, evidence = condition(
+            target, unravel, origin, lambda whitened: scales * whitened, batch
+        )
+        return ExactState(unravel(mean), factor), {"log_evidence": evidence}
 
     def keep(self, state: ExactState) -> None:
         return None
 
     def posterior(self, target: Target, states: list[ExactState], kept: None) -> DenseNormal:
-        state = states[0]
-        if state.nonlinearity > 1e-3:
-            raise CredoError(
-                f"exact needs a network that is linear in its parameters; this one is off by "
-                f"{float(state.nonlinearity):.2g} of its outputs; use MLP(hidden=()), or hmc"
-            )
-        return DenseNormal(target.model, state.mean, state.factor)
+        return DenseNormal(target.model, states[0].mean, states[0].factor)
+
+
+def condition(
+    target: Target, unravel: Callable, center: Array, spread: Callable, batch: Batch
+) -> tuple[Array, Array, Array]:
+    """Mean, factor and log evidence for θ = center + spread(u) with u ~ N(0, I) a priori.
+
+    In units of the prior and of the noise the precision of u is I + JᵀJ, well conditioned.
+    """
+    noise = target.model.likelihood.scale  # type: ignore[union-attr]
+
+    def outputs(whitened: Array) -> Array:
+        return target.model.outputs(unravel(center + spread(whitened)), batch.x).ravel() / noise
+
+    origin = jnp.zeros_like(center)
+    at_zero = outputs(origin)
+    design = jax.jacfwd(outputs)(origin)
+    y = batch.y.reshape(at_zero.shape).astype(center.dtype) / noise - at_zero
+    prior = LinearPosterior.prior(jnp.ones_like(center))
+    after = prior.update(design, y, 1.0)
+    evidence = prior.log_evidence(design, y, 1.0) - len(y) * math.log(noise)
+    root = jnp.linalg.cholesky(after.precision)
+    inverse = solve_triangular(root, jnp.eye(center.size), lower=True, trans=1)
+    factor = jax.vmap(spread, 1, 1)(inverse) * target.temperature**0.5
+    return center + spread(after.mean), factor, evidence
+
+
+@functools.partial(jax.jit, static_argnames="target")
+def updated(target: Target, posterior: DenseNormal, batch: Batch) -> tuple[Params, Array, Array]:
+    """Mean, factor and log evidence after new rows, with the posterior so far as their prior."""
+    center, unravel = ravel_pytree(posterior.mean)
+    root = posterior.factor / target.temperature**0.5
+    mean, factor, evidence = condition(target, unravel, center, lambda u: root @ u, batch)
+    return unravel(mean), factor, evidence
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def nonlinearity(key: Array, model: Model, params: Params, x: Array) -> Array:
+    """How far f(θ) is from f(0) + J θ at one random θ, relative to it: needs no matrix."""
+    flat, unravel = ravel_pytree(params)
+    outputs = lambda theta: model.outputs(unravel(theta), x)  # noqa: E731
+    probe = jax.random.normal(key, flat.shape, flat.dtype)
+    at_zero, slope = jax.jvp(outputs, (jnp.zeros_like(flat),), (probe,))
+    expected = at_zero + slope
+    return jnp.max(jnp.abs(outputs(probe) - expected)) / (1 + jnp.max(jnp.abs(expected)))
+
+
+def check_noise(target: Target) -> None:
+    likelihood = getattr(target.model, "likelihood", None)
+    if not isinstance(likelihood, Normal):
+        raise CredoError(
+            f"exact needs the likelihood Normal(scale), whose noise is known, got "
+            f"{type(likelihood).__name__}; give credo.Normal(scale), --target-noise on the command "
+            "line or noise=… to BayesianRegressor, or use hmc or nuts"
+        )
+
+
+def check_size(target: Target, params: Params) -> None:
+    """Refuse what would not fit in memory: four matrices, and the design with its copy."""
+    size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+    rows = target.num_data * target.model.likelihood.num_outputs
+    if 4 * size**2 > LARGEST:
+        raise CredoError(
+            f"exact holds matrices of {size:,} × {size:,} numbers, one row for each parameter, and "
+            f"takes at most {math.isqrt(LARGEST // 4):,} parameters; use "
+            "bayes-by-backprop, sgld, or laplace with another structure"
+        )
+    if 4 * size**2 + 2 * rows * size > LARGEST:
+        raise CredoError(
+            f"exact holds {rows:,} targets × {size:,} parameters at once, which is too much; fit "
+            "the first part of the rows, then take in the others with credo.update"
+        )
 
 
 def _solve(matrix: Array, vector: Array) -> Array:

@@ -10,6 +10,7 @@ A method is a frozen dataclass, no base class:
 
 and, where it can go wrong in its own way,
 
+    check(key, target, params, data) -> None                   raise before any work is done
     meet(states) -> states                                     exchange between chains, see Plan
     finish(target, posterior, data) -> posterior               what needs all data after the run
     warnings(target, posterior, batch, info) -> list of str    what to say after the run

@@ -48,8 +48,8 @@ class SGHMC:
     """
 
     learning_rate: float | None = None
-    """Step size η on the mean loss; by default 0.02 for classes, 0.01 for quantities and bare
-    densities."""
+    """Step size η on the mean loss; by default 0.02 for classes, 0.01 for quantities (times σ²
+    where a noise σ below 1 is known) and bare densities."""
     momentum: float = 0.9
     """μ: what a step keeps of the velocity; 1 − μ is the friction."""
     num_samples: int = 100

@@ -25,7 +25,7 @@ from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
 from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
 from credo.inference.trees import normal_like
-from credo.model import Batch, Bernoulli, Categorical, Target
+from credo.model import Batch, Bernoulli, Categorical, Normal, Target
 from credo.networks import Params
 from credo.posterior import Samples
 
@@ -59,7 +59,8 @@ class SGLD:
 
     learning_rate: float | None = None
     """Step size η on the mean loss (the first of a decreasing schedule, the highest of a cycle).
-    By default 0.2 for classes, 0.05 for quantities and bare densities."""
+    By default 0.2 for classes, 0.05 for quantities (times σ² where a noise σ below 1 is known) and
+    bare densities."""
     num_samples: int = 100
     """Draws kept per chain."""
     num_warmup: int = 4000
@@ -175,8 +176,11 @@ class SGLD:
 
 
 def default_rate(target: Any, classes: float, others: float) -> float:
-    """Where noise is learnt, gradients grow as it shrinks: quantities need smaller steps."""
+    """Gradients of quantities grow as their noise shrinks, known or learnt: smaller steps."""
     likelihood = getattr(target.model, "likelihood", None)
+    if isinstance(likelihood, Normal):
+        # The curvature is that of unit noise over σ².
+        return others * min(1.0, likelihood.scale**2)
     return classes if isinstance(likelihood, Categorical | Bernoulli) else others
 
 

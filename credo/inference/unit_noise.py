@@ -1,6 +1,6 @@
 """What the methods with noisy units share: where noise enters, and the penalty it implies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import jax
@@ -9,6 +9,7 @@ from jaxtyping import Array
 from credo.errors import CredoError
 from credo.model import Target
 from credo.networks import Noise, Params, site_shapes
+from credo.networks.fed_weights import fed_weights
 from credo.posterior.noisy import multiplier_shape
 
 Where = Literal["all", "dense"]
@@ -59,11 +60,32 @@ def penalty_scales(target: Target, params: Params, second_moment: dict) -> Param
     """Prior scales for noisy weights: s / √E[z²] at the weights that a noisy site feeds.
 
     The noise makes a weight W z, so the prior's penalty becomes E[z²] ‖W‖² / 2s². For inverted
-    dropout E[z²] = 1 / (1 − p), for N(1, α) it is 1 + α. A site has the name of the layer it feeds.
+    dropout E[z²] = 1 / (1 − p), for N(1, α) it is 1 + α. Weights that several sites feed get the
+    mean of their second moments.
     """
     scales = target.model.prior_scales(params)
-    network = scales["network"]
-    for layer, moment in second_moment.items():
-        if isinstance(network, dict) and "w" in network.get(layer, {}):
-            network = network | {layer: network[layer] | {"w": network[layer]["w"] * moment**-0.5}}
-    return {"network": network, "likelihood": scales["likelihood"]}
+    leaves, structure = jax.tree.flatten(scales["network"])
+    fed = fed_leaves(target, params, second_moment)
+    for number, scale in enumerate(leaves):
+        moments = [moment for site, moment in second_moment.items() if number in fed[site]]
+        if moments:
+            leaves[number] = scale * (sum(moments) / len(moments)) ** -0.5
+    return {"network": jax.tree.unflatten(structure, leaves), "likelihood": scales["likelihood"]}
+
+
+def fed_leaves(target: Target, params: Params, sites: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The parameter arrays that each site feeds, by their number among the network's leaves.
+
+    A site with the name of a layer feeds its weights `w`; for others the network is traced.
+    """
+    network = params["network"]
+    numbers = jax.tree.unflatten(jax.tree.structure(network), range(len(jax.tree.leaves(network))))
+    layers = numbers if isinstance(numbers, dict) else {}
+    named: dict[str, tuple[int, ...]] = {
+        site: (layers[site]["w"],)
+        for site in sites
+        if isinstance(layers.get(site), dict) and isinstance(layers[site].get("w"), int)
+    }
+    if all(site in named for site in sites):
+        return named
+    return fed_weights(target.model.network, network, target.input_shape) | named

@@ -1,20 +1,24 @@
-"""New data for a posterior that has been fitted: the filter's update."""
+"""New data for a posterior that has been fitted: the filter's update, and the exact one."""
 
 import dataclasses
 import os
+import time
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
 from credo.inference.engine import infer
+from credo.inference.exact import check_size, updated
 from credo.inference.registry import as_method, method_from, options_of
 from credo.keys import as_key
 from credo.model import Target
 from credo.model.checks import check_data, check_pair
 from credo.posterior import Posterior, Samples
+from credo.posterior.dense import DenseNormal
 from credo.predictive import check_inputs
 
 
@@ -26,14 +30,18 @@ def update(
     *,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
-) -> Samples:
-    """Take new data into an ensemble that `credo.fit` made with `credo.DEnFi`.
+) -> Posterior:
+    """Take new data into a posterior that `credo.fit` made with `credo.DEnFi` or `credo.Exact`.
+
+    An exact posterior becomes that of the old and the new rows together, and its recorded log
+    evidence that of both.
 
     Args:
-        data: all data so far, old and new; with `memory="new"` the new rows alone.
+        data: for the filter all data so far, old and new, or with `memory="new"` the new rows
+            alone; for an exact posterior the new rows alone.
         method: the filter, by default the one the posterior was made with.
         key: an integer seed or a JAX key. The number of updates so far is folded into it: the same
-            key twice gives different noise.
+            key twice gives different noise. The exact update has none.
 
     Example:
         >>> data = credo.data.load("iris")
@@ -43,10 +51,12 @@ def update(
         >>> after = credo.update(before, data.train)
     """
     record = posterior.record
+    if method is None and record.method == "exact" and isinstance(posterior, DenseNormal):
+        return _update_exactly(posterior, data)
     if method is None and record.method != "denfi":
         raise CredoError(
-            f"only an ensemble of credo.DEnFi can be updated, got a posterior of "
-            f"{record.method!r}; fit with credo.DEnFi()"
+            f"only an ensemble of credo.DEnFi or a posterior of credo.Exact can be updated, got "
+            f"one of {record.method!r}; fit with credo.DEnFi()"
         )
     chosen = as_method(method) if method else method_from(record.method, record.options)
     if not isinstance(chosen, DEnFi):
@@ -57,13 +67,30 @@ def update(
     count = record.num_updates + 1
     noise_key, run_key = jax.random.split(jax.random.fold_in(as_key(key), count))
     starts = starts_of(chosen, posterior, noise_key)  # type: ignore[arg-type]
-    updated = infer(
+    found = infer(
         target, batch, Assimilation(chosen), run_key, starts, checkpoint=checkpoint,
         progress=progress,
     )  # fmt: skip
-    assert isinstance(updated, Samples)
+    assert isinstance(found, Samples)
     record = dataclasses.replace(
-        updated.record, method="denfi", options=options_of(chosen), extra=record.extra,
+        found.record, method="denfi", options=options_of(chosen), extra=record.extra,
         input_shape=record.input_shape, num_updates=count,
     )  # fmt: skip
-    return dataclasses.replace(updated, record=record)
+    return dataclasses.replace(found, record=record)
+
+
+def _update_exactly(posterior: DenseNormal, data: Any) -> DenseNormal:
+    began = time.perf_counter()
+    record = posterior.record
+    check_inputs(check_pair(data)[0], record.input_shape)
+    batch = check_data(posterior.model, data)
+    target = Target(posterior.model, len(batch.x), batch.x.shape[1:], record.temperature)
+    check_size(target, posterior.mean)
+    mean, factor, evidence = jax.block_until_ready(updated(target, posterior, batch))
+    total = record.history["log_evidence"] + np.asarray(evidence)
+    seconds = record.seconds + time.perf_counter() - began
+    record = dataclasses.replace(
+        record, seconds=seconds, history={**record.history, "log_evidence": total},
+        num_updates=record.num_updates + 1,
+    )  # fmt: skip
+    return dataclasses.replace(posterior, mean=mean, factor=factor, record=record)

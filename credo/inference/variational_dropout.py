@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.errors import CredoError
 from credo.files import path_name
 from credo.inference import optimize, weight_noise
 from credo.inference.bayes_by_backprop import Variational
@@ -88,6 +89,12 @@ class VariationalDropout:
             return self.initial_log_alpha + jnp.log(jnp.square(leaf) + 1e-8)
 
         matrices = {name: leaf for name, leaf in named_leaves(params).items() if leaf.ndim > 1}
+        if not matrices:
+            raise CredoError(
+                "variational-dropout puts noise on arrays of two or more axes, got a network with "
+                f"the shapes {[leaf.shape for leaf in jax.tree.leaves(params)]}; give its weights "
+                "as matrices, or use bayes-by-backprop, whose noise is on every array"
+            )
         learnt = Noisy(params, {name: noise(leaf) for name, leaf in matrices.items()})
         return Variational(optimize.start(self, target.num_data, learnt), jnp.zeros((), int))
 

@@ -1,6 +1,6 @@
 """Models: likelihoods, priors, and the log joint density."""
 
-from credo.model.defaults import default_model
+from credo.model.defaults import default_model, standardized_noise
 from credo.model.likelihoods import (
     Bernoulli,
     Categorical,
@@ -27,4 +27,5 @@ __all__ = [
     "Prior",
     "Target",
     "default_model",
+    "standardized_noise",
 ]

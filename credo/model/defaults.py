@@ -1,6 +1,9 @@
 """The model one gets without choosing: for the estimators, the command line and the report."""
 
-from credo.model.likelihoods import Bernoulli, Categorical, Likelihood, NormalLearntScale
+import math
+
+from credo.errors import CredoError
+from credo.model.likelihoods import Bernoulli, Categorical, Likelihood, Normal, NormalLearntScale
 from credo.model.model import Model
 from credo.model.priors import NormalPrior, Prior
 from credo.networks import MLP, Network
@@ -11,14 +14,32 @@ def default_model(
     network: Network | None = None,
     prior: Prior | None = None,
     num_targets: int = 1,
+    noise: float | None = None,
 ) -> Model:
     """A classifier of `num_classes`, or (None) a regression on standardised targets.
 
+    `noise` is the known standard deviation of a regression's targets around the function, in the
+    units of the targets that the model is fitted to; None lets it be learnt.
     Two classes share one logit, which has no redundant direction for a sampler to wander along.
     """
     likelihood: Likelihood
-    if num_classes is None:
+    if noise is not None:
+        if num_classes is not None:
+            raise CredoError(
+                "known noise is for quantities, and the target is a class; leave it out"
+            )
+        likelihood = Normal(float(noise), num_targets)
+    elif num_classes is None:
         likelihood = NormalLearntScale(num_targets)
     else:
         likelihood = Bernoulli() if num_classes == 2 else Categorical(num_classes)
     return Model(network or MLP(hidden=(50,)), likelihood, prior or NormalPrior(1.0))
+
+
+def standardized_noise(noise: float | None, factor: float) -> float | None:
+    """Known noise in units of targets that were divided by `factor`; None where it is learnt."""
+    if noise is None:
+        return None
+    if not 0 < noise < math.inf:
+        raise CredoError(f"the known noise must be a positive standard deviation, got {noise}")
+    return float(noise) / factor

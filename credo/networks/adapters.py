@@ -49,7 +49,8 @@ class Equinox:
     Parameters are the module's floating-point arrays; everything else in it stays fixed. Its own
     `eqx.nn.Dropout` layers become noise sites (`dropout0`, `dropout1`, … in the order in which the
     module holds them; `dropout0.1` where a layer is called a second time): silent for most methods,
-    used with their own rate by `credo.Dropout`.
+    used with their own rate by `credo.Dropout`. Which weights a site feeds, whose penalty its noise
+    then changes, is found by following the units to the first weights they meet.
 
     Example:
         >>> import equinox as eqx, jax

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from credo.errors import CredoError
 from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
@@ -60,6 +61,11 @@ class NormalWeights:
     def sparsity(self) -> float:
         """The share of network weights (arrays of two or more axes) that are exactly zero."""
         matrices = [a for a in jax.tree.leaves(self.mean["network"]) if a.ndim > 1]
+        if not matrices:
+            raise CredoError(
+                "sparsity is the share of zeros in arrays of two or more axes, and this network "
+                "has none; give its weights as matrices"
+            )
         zeros = sum(int(jnp.sum(a == 0)) for a in matrices)
         return zeros / sum(a.size for a in matrices)
 

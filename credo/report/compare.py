@@ -13,7 +13,7 @@ from credo.errors import CredoError
 from credo.evaluation.classification import ReliabilityCurve, reliability_curve
 from credo.evaluation.evaluate import evaluate
 from credo.inference import CredoWarning, Method, fit
-from credo.model import Model, default_model
+from credo.model import Model, default_model, standardized_noise
 from credo.networks import Network
 from credo.posterior import Posterior, Record
 from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive, predict
@@ -35,6 +35,7 @@ def compare(
     num_draws: int = 100,
     progress: bool | None = None,
     held_out: Sequence[int] | None = None,
+    noise: float | None = None,
 ) -> Comparison:
     """Fit every method with seeds 0 … seeds − 1 on the training part; judge on the test part.
 
@@ -48,6 +49,8 @@ def compare(
         num_draws: posterior draws averaged in a prediction.
         progress: a progress bar for each fit; by default only on a terminal.
         held_out: numbers of the classes to hold out; by default every fifth.
+        noise: known standard deviation of a quantity around the function, in its units; by default
+            it is learnt.
 
     Example:
         >>> import credo
@@ -60,7 +63,9 @@ def compare(
     if seeds < 1:
         raise CredoError(f"a comparison needs at least 1 seed, got {seeds}")
     data, foreign = prepare(data, ood, held_out)
-    model = default_model(None if data.task == "regression" else len(data.classes or ()), network)
+    classes = None if data.task == "regression" else len(data.classes or ())
+    known = standardized_noise(noise, standardized_targets(data)[2])
+    model = default_model(classes, network, noise=known)
     inputs = None if foreign is None else foreign.x
     runs = {
         name: tuple(

@@ -73,10 +73,15 @@ class BayesianEstimator(BaseEstimator):
         return super().set_params(**own)
 
     def _fit(
-        self, x: np.ndarray, y: np.ndarray, num_classes: int | None, whole: bool = True
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        num_classes: int | None,
+        whole: bool = True,
+        noise: float | None = None,
     ) -> None:
         method = method_instance(self.method)
-        model = self._model(num_classes, num_targets=y.shape[1] if y.ndim == 2 else 1)
+        model = self._model(num_classes, y.shape[1] if y.ndim == 2 else 1, noise)
         if not (isinstance(self.num_draws, Integral) and self.num_draws > 0):
             raise CredoError(f"num_draws must be a whole number above 0, got {self.num_draws!r}")
         random = check_random_state(self.random_state)
@@ -118,7 +123,7 @@ class BayesianEstimator(BaseEstimator):
         if method.memory == "all":
             self.seen_ = x, y
 
-    def _model(self, num_classes: int | None, num_targets: int) -> Model:
+    def _model(self, num_classes: int | None, num_targets: int, noise: float | None) -> Model:
         network = self.network
         if network is None:
             hidden = (self.hidden,) if isinstance(self.hidden, Integral) else self.hidden
@@ -131,7 +136,7 @@ class BayesianEstimator(BaseEstimator):
                 f"Equinox module; got {network!r}"
             )
         prior = NormalPrior(float(self.prior_scale))
-        return default_model(num_classes, network, prior, num_targets)
+        return default_model(num_classes, network, prior, num_targets, noise)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")  # n_features_in_ is there even if a fit failed

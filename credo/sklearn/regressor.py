@@ -4,12 +4,16 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
+import equinox as eqx
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from credo.errors import CredoError
+from credo.inference import Method
+from credo.model import standardized_noise
+from credo.networks import Network
 from credo.predictive import NormalPredictive
 from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, statistics
 
@@ -26,10 +30,14 @@ class ValueUncertainty(NamedTuple):
 
 
 class BayesianRegressor(RegressorMixin, BayesianEstimator):
-    """A regressor with error bars: normal noise of learnt size around an uncertain function.
+    """A regressor with error bars: normal noise around an uncertain function.
 
     Takes the parameters of `BayesianClassifier`; `standardize` also brings the targets to mean 0
     and variance 1. A network of your own has one output per target. y may have several columns.
+
+    Args:
+        noise: the standard deviation of y around the function where it is known, in the units of y,
+            which `method="exact"` needs; None lets it be learnt.
 
     Attributes: `posterior_` (over standardised inputs and targets), `x_mean_`, `x_scale_`,
     `y_mean_`, `y_scale_`, `n_features_in_`, `feature_names_in_`.
@@ -47,12 +55,42 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         True
     """
 
+    def __init__(
+        self,
+        method: str | Method = "dropout",
+        *,
+        network: Network | eqx.Module | None = None,
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        prior_scale: float = 1.0,
+        noise: float | None = None,
+        temperature: float = 1.0,
+        standardize: bool = True,
+        num_draws: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        # scikit-learn reads the parameters off this signature, so each is written out.
+        super().__init__(
+            method,
+            network=network,
+            hidden=hidden,
+            activation=activation,
+            prior_scale=prior_scale,
+            temperature=temperature,
+            standardize=standardize,
+            num_draws=num_draws,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.noise = noise
+
     def fit(self, X: Any, y: Any) -> Self:
         """Infer the posterior from rows X and targets y, (rows,) or (rows, targets)."""
         x, y = validate_data(self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True)
         y = y.reshape(len(y), -1).astype(np.float64)
         mean, scale = statistics(y, self.standardize)
-        self._fit(x, (y - mean) / scale, None)
+        self._fit(x, (y - mean) / scale, None, noise=self._scaled_noise(scale))
         self.y_mean_, self.y_scale_ = mean, scale
         return self
 
@@ -92,6 +130,15 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         """Lower and upper bounds between which the target lies with probability `level`."""
         low, high = self._in_units(X, lambda predicted: predicted.interval(level))
         return low, high
+
+    def _scaled_noise(self, scale: np.ndarray) -> float | None:
+        """The known noise in units of the targets as they are fitted."""
+        if self.noise is not None and np.ptp(scale) > 0:
+            raise CredoError(
+                f"noise={self.noise!r} is one number for {len(scale)} targets, which are fitted in "
+                "units of their own; fit them one by one, or set standardize=False"
+            )
+        return standardized_noise(self.noise, float(scale[0]))
 
     def _in_units(self, X: Any, summary: Callable[[NormalPredictive], tuple]) -> list[np.ndarray]:
         """Summaries of the predictive in the units of y."""

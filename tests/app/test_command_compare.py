@@ -50,6 +50,16 @@ def test_quantities_are_compared_in_their_units(tmp_path):
     np.testing.assert_allclose(np.sort(prices), np.sort(frame.price), rtol=1e-5)
 
 
+def test_known_noise_reaches_the_comparison(command, tmp_path):
+    flowers()[["age", "price"]].to_csv(tmp_path / "prices.csv", index=False)
+    flags = ("--methods", "exact", "--seeds", "1", "--hidden", "--target-noise", "600")
+    out = ("--out", tmp_path / "page.html")
+    result = command("compare", tmp_path / "prices.csv", "--target", "price", *flags, *out)
+    assert result.code == 0 and result.err == ""
+    found = json.loads((tmp_path / "page.json").read_text("utf-8"))["methods"]["exact"]["summary"]
+    assert 2 * 1.96 * 600 < found["width_95"]["value"] < 1.1 * 2 * 1.96 * 600
+
+
 def test_named_sets(refused, tmp_path):
     data, ood = comparison_data("digits", None, None, "digits", None)
     assert data.name == ood.name == "digits"

@@ -64,6 +64,30 @@ def test_evaluation_says_each_number_with_its_error(command, fitted, tmp_path):
     assert "ood_auroc" in scores
 
 
+def test_the_naive_prediction_is_one_network(command, refused, fitted, tmp_path):
+    """Weight scaling: no doubt about the function, and the scores of `weight_scaled()`."""
+    flowers(200).iloc[120:].drop(columns="price").to_csv(tmp_path / "more.csv", index=False)
+    printed = {}
+    for flags in ((), ("--naive",)):
+        result = command("predict", fitted, tmp_path / "more.csv", *flags)
+        assert (result.code, result.err) == (0, "")
+        printed[flags] = pd.read_csv(io.StringIO(result.out))
+    assert np.abs(printed["--naive",].mutual_information).max() < 1e-5
+    assert printed[()].mutual_information.max() > 1e-3
+    posterior = credo.load(fitted)
+    encoder = TableEncoder.from_json(posterior.record.extra["encoder"])
+    x = credo.data.encode(encoder, credo.data.read_table(str(tmp_path / "more.csv")))
+    scaled = credo.predict(posterior.weight_scaled(), x).probs
+    np.testing.assert_allclose(printed["--naive",].p_big, scaled[:, 0], atol=1e-5)
+    found = command("evaluate", fitted, tmp_path / "more.csv", "--naive", "--json").out
+    y = (flowers(200).iloc[120:].kind == "small").to_numpy()
+    expected = -np.log(scaled[np.arange(80), y.astype(int)]).mean()
+    np.testing.assert_allclose(json.loads(found)["nll"]["value"], expected, rtol=1e-4)
+
+    credo.save(posterior.weight_scaled(), tmp_path / "one")
+    refused("predict", tmp_path / "one", tmp_path / "more.csv", "--naive", words="--naive")
+
+
 def test_scores_on_the_training_file_are_not_passed_off_as_honest(command, fitted):
     result = command("evaluate", fitted, fitted.with_name("flowers.csv"))
     assert result.code == 0 and "accuracy" in result.out
@@ -93,6 +117,24 @@ def test_quantities_come_back_in_their_units(command, tmp_path):
     errors = predicted["mean"] - frame.price
     np.testing.assert_allclose(scores["rmse"]["value"], np.sqrt(np.mean(errors**2)), rtol=1e-3)
     np.testing.assert_allclose(scores["coverage_95"]["value"], inside.mean(), atol=0.011)
+
+
+def test_known_noise_makes_the_exact_posterior_reachable(command, refused, tmp_path, table):
+    frame = flowers(100)[["age"]].assign(price=lambda f: 50 + 3.0 * f.age)
+    frame["price"] += np.random.default_rng(1).normal(0, 7.0, 100)
+    frame.to_csv(tmp_path / "prices.csv", index=False)
+    fit = ["fit", tmp_path / "prices.csv", "--target", "price", "--method", "exact", "--hidden"]
+    model = tmp_path / "model"
+    result = command(*fit, "--target-noise", "7", "--out", model)
+    assert (result.code, result.err) == (0, "") and "exact on" in result.out
+    assert command("predict", model, tmp_path / "prices.csv", "--out", tmp_path / "p.csv").code == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").aleatoric_std, 7.0, rtol=1e-4)
+    more = command("update", model, tmp_path / "prices.csv", "--out", tmp_path / "more")
+    assert more.code == 0 and "updated with 100 rows" in more.out
+    refused(*fit, "--out", model, words="--target-noise")
+    refused(*fit, "--target-noise", "-2", "--out", model, words="got -2")
+    classes = ("fit", table, "--target", "kind", "--method", "map", "--out", model)
+    refused(*classes, "--target-noise", "1", words="class")
 
 
 def test_all_rows_can_be_fitted(table):

@@ -186,3 +186,17 @@ def test_the_penalty_mends_minibatch_mala():
     mended, _ = minibatch_variance(penalty=True)
     assert raw > exact + 8 * error  # too hot without
     assert abs(mended - exact) < 0.5 * (raw - exact)
+
+
+@pytest.mark.parametrize("method", [credo.SGLD, credo.SGHMC])
+def test_the_default_rate_suits_known_small_noise(method):
+    """Curvature grows as 1/σ²: at the rate of unit noise both run away."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.sin(x[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=60)
+    model = credo.Model(credo.networks.MLP((5,)), credo.Normal(0.1))
+    short = {"num_warmup": 1500, "num_samples": 20, "thin": 20, "num_chains": 1}
+    posterior = credo.fit(model, (x, y), method(**short))
+    assert np.sqrt(np.mean((credo.predict(posterior, x).mean - y) ** 2)) < 0.2
+    unit = {credo.SGLD: 0.05, credo.SGHMC: 0.01}[method]
+    with pytest.raises(credo.DivergedError):
+        credo.fit(model, (x, y), method(learning_rate=unit, **short))

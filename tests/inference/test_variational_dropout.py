@@ -215,3 +215,17 @@ def test_a_start_beyond_the_bound_is_refused():
     with pytest.raises(credo.CredoError, match="initial_log_alpha"):
         credo.VariationalDropout(per="layer", initial_log_alpha=0.5)
     credo.VariationalDropout(per="weight", initial_log_alpha=0.5)
+
+
+def test_a_network_without_matrices_is_refused():
+    """It would get a posterior without noise, and a sparsity of nothing."""
+    network = credo.networks.Functions(
+        lambda key: jnp.ones(2), lambda params, x: jnp.sum(x * params, axis=1, keepdims=True)
+    )
+    model = credo.Model(network, credo.Normal(1.0))
+    data = np.ones((5, 2)), np.ones(5)
+    with pytest.raises(credo.CredoError, match=r"\(2,\).*bayes-by-backprop"):
+        credo.fit(model, data, credo.VariationalDropout(num_steps=2))
+    posterior = credo.fit(model, data, credo.BayesByBackprop(num_steps=2))
+    with pytest.raises(credo.CredoError, match="give its weights as matrices"):
+        posterior.sparsity()

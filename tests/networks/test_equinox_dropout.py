@@ -8,7 +8,8 @@ import pytest
 
 import credo
 from credo.inference import unit_noise
-from credo.networks import Equinox, site_shapes
+from credo.networks import MLP, Equinox, site_shapes
+from credo.networks.fed_weights import fed_weights
 from credo.networks.noise import bernoulli
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -164,3 +165,94 @@ def test_the_gradient_of_a_learnt_rate_passes_through_maps():
     method = credo.ConcreteDropout(num_steps=30, batch_size=50, learning_rate=0.05)
     posterior = credo.fit(model, (X, np.ones((400, 12))), method)
     assert float(posterior.rates["dropout0"]) < 0.9 * method.initial_rate  # noise only hurts here
+
+
+class Branches(eqx.Module):
+    """Noise that passes an activation, a norm and a residual connection before it meets weights."""
+
+    first: eqx.nn.Linear
+    second: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+    dropout: eqx.nn.Dropout
+
+    def __init__(self, key):
+        self.first, self.second = (eqx.nn.Linear(3, 3, key=k) for k in jax.random.split(key))
+        self.norm, self.dropout = eqx.nn.LayerNorm(3), eqx.nn.Dropout(RATE)
+
+    def __call__(self, row):
+        hidden = row + self.dropout(jax.nn.relu(self.first(row)))
+        return self.second(self.norm(jax.nn.gelu(hidden)))
+
+
+class Scanned(eqx.Module):
+    """Layers in one array, run by a loop: the noise of a layer meets the weights of the next."""
+
+    weights: jax.Array
+    dropout: eqx.nn.Dropout
+
+    def __init__(self, key):
+        self.weights, self.dropout = jnp.ones((2, 3, 3)), eqx.nn.Dropout(RATE)
+
+    def __call__(self, row):
+        return jax.lax.scan(lambda h, w: (self.dropout(w @ h), None), row, self.weights)[0]
+
+
+def convolutional(key):
+    one, two, three = jax.random.split(key, 3)
+    return eqx.nn.Sequential(
+        [
+            eqx.nn.Conv2d(1, 2, 3, key=one),
+            eqx.nn.Dropout(RATE),
+            eqx.nn.MaxPool2d(2, 2),
+            eqx.nn.Conv2d(2, 2, 3, key=two),
+            eqx.nn.Lambda(jnp.ravel),
+            eqx.nn.Dropout(RATE),
+            eqx.nn.Linear(2 * 2 * 2, 1, key=three),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "expected"),
+    [
+        (Branches, (3,), {"dropout0": {".second.weight"}}),
+        (Scanned, (3,), {"dropout0": {".weights"}}),
+        (
+            convolutional,
+            (1, 10, 10),
+            {"dropout0": {".layers[3].weight"}, "dropout1": {".layers[6].weight"}},
+        ),
+        (Two, (6,), {"dropout0": set(), "dropout1": set()}),  # its noise meets no weights
+    ],
+)
+def test_the_weights_that_a_site_feeds(module, shape, expected):
+    network = Equinox(module)
+    params = network.init(jax.random.key(0), shape, 1)
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    found = fed_weights(network, params, shape)
+    assert {site: {names[n] for n in numbers} for site, numbers in found.items()} == expected
+
+
+def test_the_penalty_is_that_of_the_same_network_of_credo():
+    """½ (w²/(1 − p) + b²)/s² for one linear layer."""
+    half = jnp.full((1, 1), 0.5)
+
+    def module(key):
+        layer = eqx.nn.Linear(1, 1, key=key)
+        layer = eqx.tree_at(lambda m: (m.weight, m.bias), layer, (half, half[0]))
+        return eqx.nn.Sequential([eqx.nn.Dropout(RATE), layer])
+
+    def penalty(network, params, site):
+        target = credo.Target(
+            credo.Model(network, credo.Normal(1.0), credo.NormalPrior(0.3)), 10, (1,)
+        )
+        params = {"network": params, "likelihood": {}}
+        scales = unit_noise.penalty_scales(target, params, {site: 1 / (1 - RATE)})
+        nothing = jax.tree.map(jnp.zeros_like, params)
+        return float(target.log_prior(nothing, scales) - target.log_prior(params, scales))
+
+    network = Equinox(module)
+    own = penalty(MLP(hidden=()), {"dense0": {"w": half, "b": half[0]}}, "dense0")
+    foreign = penalty(network, network.init(jax.random.key(0), (1,), 1), "dropout0")
+    assert np.isclose(own, 0.5 * (0.25 / (1 - RATE) + 0.25) / 0.3**2)
+    assert np.isclose(foreign, own)
