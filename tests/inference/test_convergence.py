@@ -1,19 +1,18 @@
 """What samplers say of runs that went wrong, and that they are silent about good ones."""
 
+import dataclasses
 import warnings
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import credo
-from credo.inference.convergence import (
-    chain_warnings,
-    energy_warnings,
-)
+from credo.evaluation.diagnostics import rhat
+from credo.inference.convergence import chain_warnings, energy_warnings, function_space_rhat
 from credo.inference.sampling import Density
 from credo.posterior import Samples
 
-RNG = np.random.default_rng(0)
 BARE = Density(lambda x: -0.5 * jnp.sum(x**2))
 
 
@@ -30,7 +29,7 @@ def told(run):
 
 
 def drawn(num_draws=500, dimension=50):
-    return RNG.normal(size=(4, num_draws, dimension))
+    return np.random.default_rng(0).normal(size=(4, num_draws, dimension))
 
 
 def test_one_coordinate_of_fifty_that_has_not_mixed_is_told():
@@ -49,8 +48,9 @@ def test_draws_that_are_worth_too_few_are_told():
 
 def test_energies_that_change_too_slowly_are_told():
     method = credo.HMC(num_warmup=100)
-    walk = RNG.normal(size=(4, 600)).cumsum(axis=1)
-    steady = np.concatenate([walk[:, :100], RNG.normal(size=(4, 500))], axis=1)
+    steps = np.random.default_rng(0).normal(size=(4, 600))
+    walk = steps.cumsum(axis=1)
+    steady = np.concatenate([walk[:, :100], steps[:, 100:]], axis=1)
     assert energy_warnings("hmc", method, {"energy": steady}) == []  # the warm-up does not count
     (message,) = energy_warnings("hmc", method, {"energy": walk})
     assert "E-BFMI = 0.0" in message and "mass='diagonal'" in message
@@ -63,3 +63,45 @@ def test_heavy_tails_show_in_the_energy():
     method = credo.NUTS(num_samples=400, num_warmup=200, num_chains=2)
     assert "changes too slowly" in told(lambda: credo.sample(cauchy, jnp.zeros(20), method))
     assert told(lambda: credo.sample(normal, jnp.zeros(20), method)) == ""
+
+
+MODEL = credo.Model(credo.networks.MLP(hidden=()), credo.Normal(1.0))
+
+
+def lines(weights=None):
+    """Draws of y = w x + b."""
+    rng = np.random.default_rng(0)
+    layer = {"w": rng.normal(size=(2, 50, 1, 1)), "b": rng.normal(size=(2, 50, 1))}
+    return Samples(MODEL, {"network": {"dense0": layer}, "likelihood": {}}, weights=weights)
+
+
+def test_r_hat_of_the_outputs():
+    x = np.linspace(-1, 1, 5)[:, None]
+    posterior = lines()
+    layer = posterior.draws["network"]["dense0"]
+    outputs = layer["w"][..., 0] * x[:, 0] + layer["b"]
+    expected = rhat(outputs.astype(np.float32))
+    np.testing.assert_allclose(function_space_rhat(posterior, x)[:, 0], expected, rtol=1e-4)
+    layer["b"][1] += 3.0
+    assert function_space_rhat(posterior, x).min() > 1.2
+
+
+def test_weights_do_not_move_draws_between_chains():
+    x = np.linspace(-1, 1, 5)[:, None]
+    uneven = np.ones((2, 50))
+    uneven[0, :10] = 50.0  # resampled, most draws of both chains would be those of the first
+    posterior = lines(uneven / uneven.sum())
+    alike = dataclasses.replace(posterior, weights=None)
+    np.testing.assert_array_equal(function_space_rhat(posterior, x), function_space_rhat(alike, x))
+    np.testing.assert_array_equal(
+        credo.diagnose(posterior, x).ess_bulk, credo.diagnose(alike, x).ess_bulk
+    )
+
+
+def test_arviz_gets_no_statistics_of_an_optimiser():
+    pytest.importorskip("arviz")
+    x = np.linspace(-1, 1, 10)[:, None]
+    fitted = credo.fit(MODEL, (x, x[:, 0]), credo.MAP(num_steps=5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted.to_arviz().groups() == ["posterior"]

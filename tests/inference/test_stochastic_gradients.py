@@ -95,19 +95,50 @@ def test_schedules_and_weights():
     np.testing.assert_allclose(drawn.weights[0], kept / kept.sum())
 
 
+CYCLES = {"schedule": "cyclical", "num_cycles": 2, "num_warmup": 0}
+
+
 def test_cycles_explore_without_noise_and_keep_nothing_of_it():
-    method = credo.SGLD(
-        learning_rate=0.1, schedule="cyclical", num_cycles=2, num_warmup=0, num_samples=40,
-        thin=5, num_chains=1,
-    )  # fmt: skip
+    method = credo.SGLD(learning_rate=0.1, num_samples=40, thin=5, num_chains=2, **CYCLES)
     drawn = credo.sample(quadratic, 1.0, method)
-    exploring = np.arange(40) % 20 < 10
-    np.testing.assert_array_equal(np.asarray(drawn.weights[0]) == 0, exploring)
+    rates, exploring = (drawn.record.history[name][0] for name in ("step_size", "exploring"))
+    np.testing.assert_array_equal(exploring, np.arange(200) % 100 < 50)
+    kept = rates[4::5][~exploring[4::5]]
+    assert drawn.draws.shape == (2, 20)
+    np.testing.assert_allclose(drawn.weights, np.stack([kept, kept]) / (2 * kept.sum()))
     # Without noise the first half of a cycle is plain descent.
-    x, rates = 1.0, drawn.record.history["step_size"][0]
-    for rate in rates[:5]:
+    x, losses = 1.0, drawn.record.history["loss"][0]
+    for rate, loss in zip(rates[:6], losses[:6], strict=True):
+        np.testing.assert_allclose(loss, 0.5 * A * x**2, rtol=1e-12)
         x = x - rate * A * x
-    np.testing.assert_allclose(drawn.draws[0, 0], x, rtol=1e-12)
+
+
+def test_cycles_that_would_keep_nothing_are_refused():
+    """Their weights would be 0/0."""
+    with pytest.raises(credo.CredoError, match="lower exploration"):
+        credo.SGLD(num_samples=2, thin=100, exploration=0.999, **CYCLES)
+    last = credo.SGLD(num_samples=2, thin=100, exploration=0.98, learning_rate=0.1, **CYCLES)
+    drawn = credo.sample(quadratic, 0.0, last)
+    np.testing.assert_allclose(drawn.weights, 0.125)  # one draw of each cycle, of each of 4 chains
+
+
+def test_the_last_steps_of_a_cycle_keep_their_weight_in_single_precision():
+    """(1 + cos π s) / 2 is 0 there, where cos² (π s / 2) is not."""
+    method = credo.SGLD(num_samples=100, thin=100, **CYCLES)
+    with jax.enable_x64(False):
+        rate = method._rate(1, jnp.asarray(4999))[0]
+    np.testing.assert_allclose(rate, np.sin(0.5 * np.pi / 5000) ** 2, rtol=1e-2)
+
+
+def test_weights_are_exported_and_draws_diagnosed_as_they_are():
+    method = credo.SGLD(learning_rate=0.1, num_samples=40, thin=5, **CYCLES)
+    drawn = credo.sample(quadratic, 1.0, method)
+    assert credo.diagnose(drawn).ess_bulk <= 4 * 20
+    pytest.importorskip("arviz")
+    stats = drawn.to_arviz().sample_stats
+    np.testing.assert_allclose(stats["weight"], drawn.weights)
+    kept = drawn.record.history["loss"][:, 4::5][:, np.arange(40) % 20 >= 10]
+    np.testing.assert_array_equal(stats["loss"], kept)
 
 
 def test_weighted_draws_are_resampled_by_weight():
