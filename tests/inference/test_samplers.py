@@ -186,13 +186,24 @@ def test_what_sample_refuses():
         credo.sample(normal, jnp.zeros(2), credo.MAP())
     with pytest.raises(credo.CredoError, match="one number"):
         credo.sample(lambda w: w, jnp.zeros(2), credo.HMC())
-    with pytest.raises(credo.CredoError, match="where the chains start"):
+    with pytest.raises(credo.CredoError, match="where chain 0 starts"):
         credo.sample(jnp.log, 0.0, credo.HMC())
+    starts = iter([1.0, 1.0, 1.0, -1.0])
+    with pytest.raises(credo.CredoError, match="is nan where chain 3 starts"):
+        credo.sample(jnp.log, lambda key: next(starts), credo.HMC())
+    with pytest.raises(credo.CredoError, match="did you mean 'hmc'"):
+        credo.sample(normal, jnp.zeros(2), "hcm")
     with pytest.raises(credo.CredoError, match="rows"):
         credo.sample(normal, 0.0, credo.SGLD(), data=(np.zeros(3), np.zeros(4)))
     drawn = credo.sample(normal, np.zeros(2), credo.HMC(num_samples=5, num_warmup=5))
     with pytest.raises(credo.CredoError, match="bare log density"):
         credo.save(drawn, "never-written")
+
+
+def test_a_sampler_by_its_name_or_class():
+    expected = credo.sample(normal, jnp.zeros(2), credo.HMC()).draws
+    for method in ("hmc", credo.HMC):
+        np.testing.assert_array_equal(credo.sample(normal, jnp.zeros(2), method).draws, expected)
 
 
 def test_a_diagnosis_and_arviz_agree():
