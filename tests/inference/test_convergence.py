@@ -60,9 +60,16 @@ def test_energies_that_change_too_slowly_are_told():
 
 def test_heavy_tails_show_in_the_energy():
     cauchy = lambda x: -jnp.sum(jnp.log1p(x**2))  # noqa: E731
-    method = credo.NUTS(num_samples=400, num_warmup=200, num_chains=2)
+    method = credo.HMC(num_leapfrog=8, num_samples=1000, num_warmup=200, num_chains=2)
     assert "changes too slowly" in told(lambda: credo.sample(cauchy, jnp.zeros(20), method))
     assert told(lambda: credo.sample(normal, jnp.zeros(20), method)) == ""
+
+
+def test_a_trajectory_that_is_cut_is_told():
+    settings = {"num_warmup": 0, "num_samples": 30, "num_chains": 1, "step_size": 1e-3}
+    cut, whole = (credo.HMC(trajectory=length, **settings) for length in (1.57, 0.9))
+    assert "cut at 1000 leapfrog steps" in told(lambda: credo.sample(normal, jnp.zeros(2), cut))
+    assert "cut" not in told(lambda: credo.sample(normal, jnp.zeros(2), whole))
 
 
 MODEL = credo.Model(credo.networks.MLP(hidden=()), credo.Normal(1.0))
