@@ -88,3 +88,10 @@ def test_a_rate_that_is_cut_is_told():
     method = credo.ConstantSGD(max_rate=1e-4, num_warmup=50, num_samples=5, thin=1, batch_size=8)
     with pytest.warns(credo.CredoWarning, match="above max_rate"):
         credo.sample(log_density, jnp.zeros(2), method, data=ROWS)
+
+
+def test_without_two_rows_there_is_no_noise_to_sample_with():
+    with pytest.raises(credo.CredoError, match="at least 2 rows, got 1; with"):
+        credo.sample(lambda w: -jnp.sum(w**2), jnp.zeros(2), credo.ConstantSGD())
+    with pytest.raises(credo.CredoError, match="at least 2 rows, got 1"):
+        credo.sample(log_density, jnp.zeros(2), credo.ConstantSGD(), data=ROWS[:1])
