@@ -72,6 +72,48 @@ def test_a_trajectory_that_is_cut_is_told():
     assert "cut" not in told(lambda: credo.sample(normal, jnp.zeros(2), whole))
 
 
+def test_steps_that_are_far_too_large_or_small_are_told():
+    short = {"num_warmup": 0, "num_samples": 30, "num_leapfrog": 4, "num_chains": 1}
+    large, small = (credo.HMC(step_size=size, **short) for size in (50.0, 1e-4))
+    said = told(lambda: credo.sample(normal, jnp.ones(2), large))
+    assert "chain 0 accepted 0.0% of its proposals; raise num_warmup (got 0)" in said
+    assert "30 of 30 trajectories diverged; raise target_acceptance (got 0.8)" in said
+    said = told(lambda: credo.sample(normal, jnp.ones(2), small))
+    assert "chain 0 accepted 100.0% of its proposals" in said and "diverged" not in said
+    assert "the halves of the chain disagree about 2 of 2 coordinates" in said
+
+
+def test_trajectories_that_are_cut_and_too_few_draws_are_told():
+    method = credo.NUTS(num_warmup=10, max_doublings=3)
+    shape = (4, 110)
+    energy = np.random.default_rng(0).normal(size=shape)
+    info = {"acceptance": np.full(shape, 0.8), "divergent": np.zeros(shape, bool), "energy": energy}
+    lengths = np.full(shape, 3)
+    lengths[:, :10] = 7  # in the warm-up it may
+    ask = lambda draws: method.warnings(BARE, Samples(None, draws), (), info)  # noqa: E731
+    info["num_leapfrog"] = lengths
+    assert ask(drawn(100, 2)) == []
+    assert ask(drawn(3, 2)) == [
+        "nuts: too few draws to tell whether the chains agree; raise num_samples"
+    ]
+    info["num_leapfrog"] = np.full(shape, 7)
+    (message,) = ask(drawn(100, 2))
+    assert "100% of the trajectories were cut at 7 leapfrog steps; raise max_doublings" in message
+
+
+def test_one_chain_of_four_in_another_mode_is_told():
+    two = lambda x: jnp.logaddexp(-0.5 * jnp.sum((x - 9) ** 2), -0.5 * jnp.sum((x + 9) ** 2))  # noqa: E731
+    starts = lambda count: iter([9.0] * (4 - count) + [-9.0] * count)  # noqa: E731
+    method = credo.HMC(num_samples=150, num_warmup=100, num_leapfrog=5)
+
+    def run(elsewhere):
+        begin = starts(elsewhere)
+        return told(lambda: credo.sample(two, lambda key: jnp.full(2, next(begin)), method))
+
+    assert "the chains disagree about 2 of 2 coordinates" in run(1)
+    assert run(0) == ""  # nobody can know of a mode that nobody has seen
+
+
 MODEL = credo.Model(credo.networks.MLP(hidden=()), credo.Normal(1.0))
 
 
