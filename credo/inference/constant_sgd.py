@@ -27,6 +27,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from credo.errors import CredoError
 from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
 from credo.inference.method import NOT_NEGATIVE, POSITIVE, Info, Plan
@@ -89,6 +90,11 @@ class ConstantSGD:
         )  # fmt: skip
 
     def plan(self, num_data: int) -> Plan:
+        if num_data < 2:
+            raise CredoError(
+                f"constant-sgd lives on the noise of minibatches and needs data of at least 2 "
+                f"rows, got {num_data}; with credo.sample pass data=, or use another sampler"
+            )
         return plan_chains(self, batch_size=min(self.batch_size, num_data), with_replacement=True)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> ConstantSGDState:

@@ -1,5 +1,6 @@
 """Did the chains agree? Judged on what they predict, not on weights that may be permuted."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,8 @@ from credo.predictive import draw_outputs
 
 ROWS = 100  # inputs at which the chains are compared
 RHAT_LIMIT = 1.05
+ESS_LIMIT = 100  # of all chains together: a mean to a tenth of the standard deviation
+EBFMI_LIMIT = 0.3  # Stan's value
 
 
 def function_space_rhat(posterior: Samples, x: Array) -> np.ndarray:
@@ -23,9 +26,16 @@ def function_space_rhat(posterior: Samples, x: Array) -> np.ndarray:
 
     Reference: Izmailov et al., What Are Bayesian Neural Network Posteriors Really Like?, 2021.
     """
-    outputs = draw_outputs(posterior, x)
-    chains = posterior.num_chains
-    return rhat(outputs.reshape(chains, -1, *outputs.shape[1:]))
+    return rhat(chain_outputs(posterior, x))
+
+
+def chain_outputs(posterior: Samples, x: Array) -> np.ndarray:
+    """(chain, draw, row, output), each draw once and in its place.
+
+    Draws repeated by their weights would leave their chains, and look like fewer than they are.
+    """
+    outputs = draw_outputs(replace(posterior, weights=None), x)
+    return outputs.reshape(posterior.num_chains, -1, *outputs.shape[1:])
 
 
 def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> list[str]:
@@ -33,15 +43,29 @@ def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> li
     if posterior.num_draws // posterior.num_chains < 4:
         return [f"{name}: too few draws to tell whether the chains agree; raise num_samples"]
     if target.model is None:
-        values, what = rhat(flat_draws(posterior.draws)), "about the distribution"
-    else:
-        values, what = function_space_rhat(posterior, batch.x[:ROWS]), "about their predictions"
-    # A high quantile, not the maximum: among hundreds of R̂ some exceed the limit by chance.
+        return density_warnings(name, posterior)
+    values = function_space_rhat(posterior, batch.x[:ROWS])
+    # A high quantile, not the maximum: among hundreds of R̂ some exceed the limit by chance, and
+    # outputs at neighbouring rows tell the same.
     worst = float(np.quantile(values, 0.95, method="higher"))
+    what = "about its predictions" if posterior.num_chains == 1 else "about their predictions"
+    return rhat_warnings(name, posterior, worst, what)
+
+
+def density_warnings(name: str, posterior: Samples) -> list[str]:
+    """Every coordinate of a bare density counts: one that has not mixed is a wrong answer."""
+    draws = flat_draws(posterior.draws)
+    values = rhat(draws)
+    bad = int((values > RHAT_LIMIT).sum())
+    what = f"about {bad} of {values.size} coordinates"
+    found = rhat_warnings(name, posterior, float(values.max()), what)
+    return found or size_warnings(name, draws)
+
+
+def rhat_warnings(name: str, posterior: Samples, worst: float, what: str) -> list[str]:
     if worst <= RHAT_LIMIT:
         return []
     if posterior.num_chains == 1:
-        what = what.replace("their", "its")
         return [
             f"{name}: the halves of the chain disagree {what} (R̂ = {worst:.2f}, should be below "
             f"{RHAT_LIMIT}); raise num_warmup, num_samples and num_chains"
@@ -52,6 +76,17 @@ def chain_warnings(name: str, target: Any, posterior: Samples, batch: Any) -> li
     ]
 
 
+def size_warnings(name: str, draws: np.ndarray) -> list[str]:
+    """Only for what is to be known in itself: predictions average over what weights do slowly."""
+    smallest = float(ess_bulk(draws).min())
+    if smallest >= ESS_LIMIT:
+        return []
+    return [
+        f"{name}: the draws of the slowest coordinate are worth {smallest:.0f} independent ones "
+        f"(should be at least {ESS_LIMIT}); raise num_samples or thin"
+    ]
+
+
 def sampler_warnings(
     name: str, method: Any, target: Any, posterior: Samples, batch: Any, info: dict[str, np.ndarray]
 ) -> list[str]:
@@ -59,6 +94,8 @@ def sampler_warnings(
     found = acceptance_warnings(name, method.num_warmup, info)
     if "divergent" in info:
         found += divergence_warnings(name, method, info)
+    if "energy" in info:
+        found += energy_warnings(name, method, info)
     return found + chain_warnings(name, target, posterior, batch)
 
 
@@ -81,6 +118,23 @@ def divergence_warnings(name: str, method: Any, info: dict[str, np.ndarray]) -> 
     return [
         f"{name}: {int(divergent.sum())} of {divergent.size} trajectories diverged; "
         f"raise target_acceptance (got {method.target_acceptance}) or num_warmup"
+    ]
+
+
+def energy_warnings(name: str, method: Any, info: dict[str, np.ndarray]) -> list[str]:
+    """Momenta that hardly change the energy leave the tails, or a funnel's neck, unseen."""
+    energy = info["energy"][:, method.num_warmup :]
+    if energy.shape[1] < 4 or not np.isfinite(energy).all():
+        return []
+    values = ebfmi(energy)
+    if values.min() >= EBFMI_LIMIT:
+        return []
+    mass = "mass='diagonal', " if method.mass == "unit" else ""
+    return [
+        f"{name}: the energy of chain {values.argmin()} changes too slowly (E-BFMI = "
+        f"{values.min():.2f}, should be at least {EBFMI_LIMIT}): it has not settled, or the target "
+        f"has heavy tails or a funnel; raise num_warmup (got {method.num_warmup}), try "
+        f"{mass}or reparametrise"
     ]
 
 
@@ -124,7 +178,8 @@ class Diagnosis(NamedTuple):
 def diagnose(posterior: Samples, x: Any = None) -> Diagnosis:
     """Diagnostics of a sampler's draws, of the parameters or (with inputs `x`) of the predictions.
 
-    For networks pass `x`: weights may be permuted between chains that predict the same.
+    For networks pass `x`: weights may be permuted between chains that predict the same. Draws with
+    weights are taken as they are, all alike.
 
     Example:
         >>> import jax.numpy as jnp
@@ -141,8 +196,7 @@ def diagnose(posterior: Samples, x: Any = None) -> Diagnosis:
     if x is None:
         draws = flat_draws(posterior.draws)
     else:
-        outputs = draw_outputs(posterior, x)
-        draws = outputs.reshape(posterior.num_chains, -1, *outputs.shape[1:])
+        draws = chain_outputs(posterior, x)
     history = posterior.record.history
     warmup = posterior.record.num_warmup
     after = {name: values[:, warmup:] for name, values in history.items()}

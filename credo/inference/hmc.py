@@ -112,7 +112,7 @@ class HMC:
             state.warmup, moved.position, acceptance, self.target_acceptance, self.num_warmup
         )
         state = HMCState(moved.position, moved.log_density, moved.gradient, warmup)
-        return state, {
+        info = {
             "acceptance": acceptance,
             "energy": hamiltonian(moved),
             "energy_error": energy_error,
@@ -120,6 +120,7 @@ class HMC:
             "step_size": step_size,
             "log_joint": state.log_joint,
         }
+        return state, info if self.trajectory is None else {**info, "num_leapfrog": count}
 
     def keep(self, state: HMCState) -> Params:
         return state.params
@@ -133,7 +134,17 @@ class HMC:
     def warnings(
         self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
-        return sampler_warnings("hmc", self, target, posterior, batch, info)
+        found = sampler_warnings("hmc", self, target, posterior, batch, info)
+        if self.trajectory is not None and self._cut(info):
+            found.append(
+                f"hmc: trajectories were cut at {LONGEST} leapfrog steps, short of the length "
+                f"{self.trajectory:g}; lower trajectory, set mass='diagonal' (got {self.mass!r}) "
+                f"or raise num_warmup (got {self.num_warmup})"
+            )
+        return found
+
+    def _cut(self, info: dict[str, np.ndarray]) -> bool:
+        return bool(np.any(info["num_leapfrog"][:, self.num_warmup :] >= LONGEST))
 
 
 class Phase(NamedTuple):

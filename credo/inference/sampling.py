@@ -17,7 +17,7 @@ from credo.inference.mala import MALA
 from credo.inference.method import Method
 from credo.inference.metropolis import Metropolis
 from credo.inference.nuts import NUTS
-from credo.inference.registry import name_of
+from credo.inference.registry import as_method, name_of
 from credo.inference.sghmc import SGHMC
 from credo.inference.sgld import SGLD
 from credo.keys import as_key
@@ -50,7 +50,7 @@ class Density:
 def sample(
     log_density: Callable[..., Array],
     init: Any,
-    method: Method,
+    method: Method | str,
     key: int | Array = 0,
     *,
     data: Any = None,
@@ -64,7 +64,8 @@ def sample(
             of position and batch that estimates the log density of all data without bias.
         init: where every chain starts, or a function key → position for a start of each chain's
             own, which makes R̂ worth more.
-        method: a sampler: Metropolis, MALA, SGLD, HMC, NUTS, SGHMC; with data ConstantSGD too.
+        method: a sampler or its name: Metropolis, MALA, SGLD, HMC, NUTS, SGHMC; with data
+            ConstantSGD too.
         data: a pytree of arrays whose first axis are the rows that the batches are drawn from.
 
     Returns: draws, every leaf of shape (chain, draw, *position), for `credo.diagnose`
@@ -78,18 +79,20 @@ def sample(
         (2, 100, 3)
     """
     target = Density(log_density, _num_rows(data), data is not None)
-    if not isinstance(method, SAMPLERS):
+    chosen: Any = as_method(method)
+    if not isinstance(chosen, SAMPLERS):
         raise CredoError(
-            f"{name_of(method)} is no sampler of log densities; use one of "
+            f"{name_of(chosen)} is no sampler of log densities; use one of "
             f"{', '.join(sampler.__name__ for sampler in SAMPLERS)}"
         )
-    plan = method.plan(target.num_data)
+    plan = chosen.plan(target.num_data)
     chain_keys = jax.random.split(jax.random.fold_in(as_key(key), 2**31 - 1), plan.num_chains)
     positions = [init(chain_key) if callable(init) else init for chain_key in chain_keys]
     starts = [{"position": jax.tree.map(_as_float, position)} for position in positions]
-    _check_start(target, starts[0], data)
+    for chain, start in enumerate(starts):
+        _check_start(target, start, data, chain)
     batch = () if data is None else jax.tree.map(jnp.asarray, data)
-    drawn = infer(target, batch, method, key, starts, checkpoint=checkpoint, progress=progress)
+    drawn = infer(target, batch, chosen, key, starts, checkpoint=checkpoint, progress=progress)
     assert isinstance(drawn, Samples)
     return replace(drawn, draws=drawn.draws["position"])
 
@@ -108,7 +111,7 @@ def _num_rows(data: Any) -> int:
     return counts.pop()
 
 
-def _check_start(target: Density, start: Any, data: Any) -> None:
+def _check_start(target: Density, start: Any, data: Any, chain: int) -> None:
     value = target.log_joint(start, data)
     if jnp.shape(value) != ():
         raise CredoError(
@@ -116,4 +119,4 @@ def _check_start(target: Density, start: Any, data: Any) -> None:
             "sum the terms"
         )
     if not bool(jnp.isfinite(value)):
-        raise CredoError(f"log_density is {value} where the chains start; choose another init")
+        raise CredoError(f"log_density is {value} where chain {chain} starts; choose another init")

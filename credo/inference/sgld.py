@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from credo.errors import CredoError
 from credo.inference.chains import check_chains, plan_chains
 from credo.inference.convergence import chain_warnings
 from credo.inference.method import COUNT, NOT_NEGATIVE, POSITIVE, Info, Plan
@@ -98,6 +99,8 @@ class SGLD:
             num_cycles=COUNT, exploration=(NOT_NEGATIVE[0], 0.999), damping=POSITIVE,
             decay=(NOT_NEGATIVE[0], 0.99999), noise=NOT_NEGATIVE,
         )  # fmt: skip
+        if self.schedule == "cyclical":
+            self._check_cycles()
 
     def plan(self, num_data: int) -> Plan:
         return plan_chains(self, batch_size=min(self.batch_size, num_data))
@@ -118,12 +121,15 @@ class SGLD:
         heat = jnp.where(exploring, 0.0, self.noise * jnp.sqrt(2 * rate / target.num_data))
         loss = mean_loss(target, batch)
         value, gradient = jax.value_and_grad(loss)(state.params)
+        info = {"loss": value, "step_size": rate}
+        if self.schedule == "cyclical":
+            info["exploring"] = exploring
         noise = normal_like(noise_key, state.params)
         if state.square is None:
             params = jax.tree.map(
                 lambda p, g, xi: p - rate * g + heat * xi, state.params, gradient, noise
             )
-            return SGLDState(params, None, state.num_steps + 1), {"loss": value, "step_size": rate}
+            return SGLDState(params, None, state.num_steps + 1), info
         square = jax.tree.map(
             lambda v, g: self.decay * v + (1 - self.decay) * g**2, state.square, gradient
         )
@@ -137,7 +143,7 @@ class SGLD:
             lambda p, d, g, xi: p - rate * d + heat * jnp.sqrt(g) * xi,
             state.params, drift, scale, noise,
         )  # fmt: skip
-        return SGLDState(params, square, state.num_steps + 1), {"loss": value, "step_size": rate}
+        return SGLDState(params, square, state.num_steps + 1), info
 
     def keep(self, state: SGLDState) -> Weighted:
         # The count is already that of the next step; num_data plays no part in the schedules.
@@ -147,7 +153,10 @@ class SGLD:
     def posterior(self, target: Target, states: list[SGLDState], kept: Weighted) -> Samples:
         if self.schedule == "constant":
             return Samples(target.model, kept.params)
-        return Samples(target.model, kept.params, weights=kept.weight / jnp.sum(kept.weight))
+        # All chains have one schedule, so exploration leaves out the same draws of each.
+        chosen = np.flatnonzero(np.asarray(kept.weight[0]) > 0)
+        draws, weights = jax.tree.map(lambda leaf: leaf[:, chosen], kept)
+        return Samples(target.model, draws, weights=weights / jnp.sum(weights))
 
     def remedy(self) -> str:
         return remedy(self.learning_rate)
@@ -167,7 +176,18 @@ class SGLD:
         # Cycles tile the whole run, the warm-up included.
         length = self.plan(num_data).num_steps / self.num_cycles
         share = (index / length) % 1.0
-        return 0.5 * (1 + jnp.cos(jnp.pi * share)), share < self.exploration
+        return jnp.square(jnp.cos(0.5 * jnp.pi * share)), share < self.exploration
+
+    def _check_cycles(self) -> None:
+        """Raise where no draw would be kept, before the run."""
+        ends = self.num_warmup + self.thin * np.arange(1, self.num_samples + 1) - 1
+        length = self.plan(1).num_steps / self.num_cycles
+        if np.all((ends / length) % 1.0 < self.exploration):
+            raise CredoError(
+                f"SGLD: all {self.num_samples} draws fall into the exploration of their cycles, so "
+                f"none would be kept; lower exploration (got {self.exploration:g}), thin (got "
+                f"{self.thin}) or num_cycles (got {self.num_cycles}), or raise num_samples"
+            )
 
     def _divergence(self, scale: Array, square: Array, gradient: Array, curvature: Array) -> Array:
         """∂G/∂θ = −G² / (2√v) · 2 (1 − decay) g h, with h the second derivative of the loss."""

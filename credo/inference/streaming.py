@@ -5,7 +5,7 @@ are 4 MB. Good for chains of large networks whose only use is to predict at know
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from credo.errors import CredoError
+from credo.inference.convergence import ROWS
 from credo.inference.engine import check_data, infer, initial
 from credo.inference.method import Info, Method, Plan
 from credo.inference.registry import as_method, name_of
@@ -88,6 +89,16 @@ class Watching:
         samples = self.method.posterior(target, [state.inner for state in states], kept)
         stored = Model(Stored(), self.model.likelihood, self.model.prior)
         return Samples(stored, samples.draws, weights=samples.weights)
+
+    def warnings(
+        self, target: Target, posterior: Samples, batch: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        """What the method says; whether chains agree is judged by the outputs that are watched."""
+        outputs = posterior.draws["network"][:, :, :ROWS]
+        seen = replace(posterior, draws={**posterior.draws, "network": outputs})
+        # `Stored` looks only at the number of its inputs, which must be that of its outputs.
+        batch = batch._replace(x=jnp.zeros((outputs.shape[2], 1)))
+        return getattr(self.method, "warnings", lambda *_: [])(target, seen, batch, info)
 
     def remedy(self) -> str:
         return getattr(self.method, "remedy", lambda: "check the data and the settings")()

@@ -67,14 +67,24 @@ class Samples:
             raise CredoError("to_arviz needs ArviZ: pip install 'credo-bayes[arviz]'") from error
         leaves = jax.tree_util.tree_flatten_with_path(self.draws)[0]
         draws = {path_name(path) or "x": np.asarray(leaf) for path, leaf in leaves}
-        warmup, thin = self.record.num_warmup, self.record.thin
+        return arviz.from_dict(posterior=draws, sample_stats=self._stats() or None)
+
+    def _stats(self) -> dict[str, np.ndarray]:
+        """What was recorded at each draw, by ArviZ's names, and the weights of the draws."""
+        record = self.record
         names = {"divergent": "diverging", "acceptance": "acceptance_rate", "log_joint": "lp"}
-        history = self.record.history.items()
-        stats = {
-            names.get(name, name): np.asarray(values)[:, warmup:][:, thin - 1 :: thin]
-            for name, values in history
+        at_draws = {
+            name: np.asarray(values)[:, record.num_warmup :][:, record.thin - 1 :: record.thin]
+            for name, values in record.history.items()
         }
-        return arviz.from_dict(posterior=draws, sample_stats=stats)
+        exploring = at_draws.pop("exploring", None)
+        if exploring is not None and exploring.size:  # those draws have not been kept
+            at_draws = {name: values[:, ~exploring[0]] for name, values in at_draws.items()}
+        if self.weights is not None:
+            at_draws["weight"] = np.asarray(self.weights)
+        # A history that is not of draws, such as that of an optimiser, has no place here.
+        shape = jax.tree.leaves(self.draws)[0].shape[:2]
+        return {names.get(n, n): values for n, values in at_draws.items() if values.shape == shape}
 
 
 def one_network(model: Model, params: Params, record: Record) -> Samples:

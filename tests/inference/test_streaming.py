@@ -1,5 +1,7 @@
 """Predictions without stored weights are those with them."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,10 @@ def test_the_same_as_fit_and_predict(name):
 
 def test_a_regression_with_learnt_noise():
     model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.NormalLearntScale())
-    streamed = credo.fit_predict(model, (X, X[:, 0]), X[:7], "sghmc")
-    expected = credo.predict(credo.fit(model, (X, X[:, 0]), "sghmc"), X[:7], num_draws=400)
+    # With noise: its scale would shrink for ever without, and no step be small enough.
+    data = (X, X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=40))
+    streamed = credo.fit_predict(model, data, X[:7], "sghmc")
+    expected = credo.predict(credo.fit(model, data, "sghmc"), X[:7], num_draws=400)
     np.testing.assert_allclose(streamed.mean, expected.mean, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(streamed.std, expected.std, rtol=1e-3)
 
@@ -64,3 +68,25 @@ def test_a_checkpoint_is_resumed(tmp_path, monkeypatch):
     assert (tmp_path / "run").exists()
     resumed = run(checkpoint=tmp_path / "run")
     np.testing.assert_array_equal(resumed.probs, run().probs)
+
+
+def messages(run):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", credo.CredoWarning)
+        run()
+    return [str(w.message) for w in caught if w.category is credo.CredoWarning]
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (credo.HMC(num_leapfrog=3, step_size=1e-5, **{**SHORT, "num_warmup": 0}), "accepted 100"),
+        (credo.SGLD(batch_size=16, **SHORT), "the chains disagree about their predictions"),
+    ],
+)
+def test_the_warnings_are_those_of_the_method(method, words):
+    """R̂ is of the watched outputs, so here of the same rows."""
+    model = credo.Model(credo.networks.MLP(hidden=(4,)), credo.Categorical(3))
+    streamed = messages(lambda: credo.fit_predict(model, (X, LABELS), X, method, key=3))
+    assert any(words in message for message in streamed)
+    assert streamed == messages(lambda: credo.fit(model, (X, LABELS), method, key=3))
