@@ -40,7 +40,7 @@ class Stream:
 
     first: int = 20
     """Labels of the initial fit."""
-    batch: int = 10
+    batch: int = 20
     """Labels that come at a time."""
     labels: int = 300
     """Labels at the end."""
