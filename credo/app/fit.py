@@ -86,7 +86,8 @@ class Fit:
         if "member" in options:
             member = method_named(options["member"])
             own = {e.name: getattr(self, MEMBER + e.name) for e in hyperparameters(member)}
-            options["member"] = member(**own)
+            built = member(**own)
+            options["member"] = options["member"] if built == member() else built
         return cls(**options)
 
     def rows(self) -> Training:

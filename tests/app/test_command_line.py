@@ -197,7 +197,7 @@ def test_flags_that_take_several_words_and_methods_by_name():
     ensemble = parse(
         ["fit", "iris", "--method", "ensemble", "--member", "dropout", "--size", "2", "--out", "m"]
     )
-    assert ensemble.chosen_method() == credo.Ensemble(credo.Dropout(), 2)
+    assert ensemble.chosen_method() == credo.Ensemble("dropout", 2)
 
 
 def test_members_of_an_ensemble_have_their_flags():
