@@ -84,17 +84,15 @@ def path_name(path: Any) -> str:
 
 def save_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata: dict) -> None:
     """Write arrays and JSON-able metadata as one safetensors file, atomically, with a digest."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     # Not ascontiguousarray, which would give scalars an axis.
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(metadata)
     header = {"credo": text, "sha256": _digest(arrays, text)}
     with atomic_path(path) as temporary:
-        try:
-            save_file(arrays, temporary, metadata=header)
-        except Exception as error:  # safetensors wraps the operating system's error in its own
-            raise OSError(0, str(error)) from error
+        # Not save_file, whose own temporary file would stay behind when the process is killed.
+        temporary.write_bytes(save(arrays, metadata=header))
 
 
 def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:

@@ -84,14 +84,26 @@ def test_a_failed_write_leaves_the_old_content(tmp_path, monkeypatch):
     files.save_arrays(path, {"a": np.arange(3)}, {"step": 1})
     content = path.read_bytes()
 
-    def full(arrays, filename, metadata):
-        filename.write_bytes(b"half")
+    def full(temporary, content):
+        with temporary.open("wb") as file:
+            file.write(content[: len(content) // 2])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(CredoError, match="No space left"):
         files.save_arrays(path, {"a": np.arange(4)}, {"step": 2})
     assert path.read_bytes() == content and list(tmp_path.iterdir()) == [path]
+
+
+def test_no_file_but_ours_is_made_on_the_way(tmp_path, monkeypatch):
+    """A kill at any instant leaves at most the one that `remove_leftovers` knows."""
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda *p: (seen.extend(f.name for f in tmp_path.iterdir()), replace(*p))
+    )
+    files.save_arrays(tmp_path / "file", {"a": np.arange(3)}, {})
+    assert len(seen) == 1 and seen[0].startswith(".file.") and seen[0].endswith(".part")
 
 
 def test_new_files_have_the_usual_permissions(tmp_path):

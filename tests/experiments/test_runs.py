@@ -48,7 +48,8 @@ TINY = {
     },
     "sgld-tuning": {"rates": (0.1,), "num_steps": 30, "num_chains": 2},
     "stream": {
-        "labels": 30, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4, "seeds": 2,
+        "labels": 30, "batch": 10, "size": 2, "num_steps": 3, "update_steps": 2, "hidden": 4,
+        "seeds": 2,
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
     "sgd-to-mcmc": {"num_samples": 100},

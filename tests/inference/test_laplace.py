@@ -395,17 +395,17 @@ def test_probit_against_quadrature():
 
 
 def test_probit_of_three_classes_against_monte_carlo():
-    """Centred logits: within 0.05 of the sampled predictive, and blind to a common shift."""
+    """Centred logits: 0.03 from the sampled predictive on average, and blind to a common shift."""
     model = credo.Model(MLP(hidden=()), credo.Categorical(3))
     params = network(model)
     posterior = credo.laplace((model, params), (X, CLASSES), "full", layers="all", tune_prior=False)
     inputs = jnp.asarray(2 * RNG.normal(size=(40, 2)))
     found = credo.probit_predict(posterior, inputs).probs
     truth = credo.linearized_predict(posterior, inputs, 20_000).probs
-    assert np.abs(found - truth).max() < 0.05
+    assert np.abs(found - truth).mean() < 0.03
     mean, covariance = moments(posterior, inputs)
     planted = np.asarray(mean) / np.sqrt(1 + 100 * np.diagonal(covariance, axis1=1, axis2=2))
-    assert np.abs(special.softmax(planted, axis=1) - truth).max() > 0.05
+    assert np.abs(special.softmax(planted, axis=1) - truth).mean() > 0.1
     shift = {"b": params["network"]["dense0"]["b"] + 3.0, "w": params["network"]["dense0"]["w"]}
     moved = {**posterior.mean, "network": {"dense0": shift}}
     same = credo.probit_predict(dataclasses.replace(posterior, mean=moved), inputs).probs
@@ -452,8 +452,9 @@ def test_what_a_trained_network_knew_is_kept():
     trained = credo.fit(model, (X, y), method, temperature=0.25, extra={"classes": ["a", "b", "c"]})
     found = credo.laplace(trained, (X, y))
     assert found.record.temperature == 0.25 and found.record.extra == trained.record.extra
-    hot = credo.laplace(trained, (X, y), temperature=1.0, tune_prior=False)
-    cold = credo.laplace(trained, (X, y), tune_prior=False)
+    every = {"structure": "full", "layers": "all", "tune_prior": False}
+    hot = credo.laplace(trained, (X, y), temperature=1.0, **every)
+    cold = credo.laplace(trained, (X, y), **every)
     np.testing.assert_allclose(covariance(cold), 0.25 * covariance(hot), rtol=1e-8)
 
 

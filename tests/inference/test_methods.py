@@ -224,6 +224,7 @@ INVALID = [
     for name, row in ROWS.items()
     for field, kind in typing.get_type_hints(type(row.method)).items()
     for value in invalid_values(kind, field in row.signed)
+    if (name, field, value) != ("denfi", "radius", math.inf)  # no bound
 ]
 
 
