@@ -214,7 +214,7 @@ def _advance(
 
 def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chain]:
     chains, step = store.load(chains)
-    chunk = 1
+    chunk, first = 1, step
     bar = Progress(plan.num_steps, step, name_of(method), progress)
     with bar, _pool(plan) as pool, deferred_interrupt() as interrupted:
         while step < plan.num_steps:
@@ -230,7 +230,7 @@ def _run(method, target, plan, keys, data, chains, store, progress) -> list[Chai
                 owned = [jax.tree.map(jnp.copy, state) for state in met]
                 chains = [c._replace(state=state) for c, state in zip(chains, owned, strict=True)]
             # The first call also compiles: it says nothing about the speed of a step.
-            growth = 8 if chunk == 1 else min(8.0, CHUNK_SECONDS / max(elapsed, 1e-6))
+            growth = 8 if step == first else min(8.0, CHUNK_SECONDS / max(elapsed, 1e-6))
             chunk, step = max(1, int((stop - step) * growth)), stop
             bar.update(step, {name: chains[0].info[name][step - 1] for name in chains[0].info})
             store.save(chains, step, now=interrupted())
