@@ -7,7 +7,9 @@ Keys themselves, and every number that decides something (an acceptance, a batch
 JAX.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -33,10 +35,27 @@ def bulk_bits(key: Array, shape: tuple[int, ...]) -> Array:
     Reference: the multiplications and shifts of a mixing are those of `triple32` (Christopher
     Wellons, hash prospector, public domain), whose bias is near that of a random function.
     """
+    return _drawn(_bits, key, shape)
+
+
+def _drawn(make: Callable[[Array, Array], Array], key: Array, shape: tuple[int, ...]) -> Array:
+    """`make` of the key's words and of every entry's position.
+
+    The units of convolutions are drawn channel by channel, in a loop: the compiler does not fuse a
+    loop into those who use its result. Pooling and its gradient would each draw all anew.
+    """
     words = jax.random.key_data(key).astype(jnp.uint32).ravel()
-    count = jax.lax.iota(jnp.uint32, math.prod(shape))
-    value = _mixed(count + words[0]) ^ words[-1]
-    return _mixed(value).reshape(shape)
+    in_turns = len(shape) > 2
+    count = math.prod(shape[1:] if in_turns else shape)
+    positions = jax.lax.iota(jnp.uint32, count)
+    if not in_turns:
+        return make(words, positions).reshape(shape)
+    starts = count * jax.lax.iota(jnp.uint32, shape[0])
+    return jax.lax.map(lambda start: make(words, start + positions), starts).reshape(shape)
+
+
+def _bits(words: Array, positions: Array) -> Array:
+    return _mixed(_mixed(positions + words[0]) ^ words[-1])
 
 
 def _mixed(value: Array) -> Array:
@@ -49,7 +68,11 @@ def _mixed(value: Array) -> Array:
 def bulk_uniform(key: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     """Numbers in the open interval (0, 1), on a grid of 2²³: a finer one would round up to 1."""
     dtype = jnp.result_type(float) if dtype is None else dtype
-    return ((bulk_bits(key, shape) >> 9).astype(dtype) + 0.5) * 2.0**-23
+    return _drawn(functools.partial(_uniform, dtype), key, shape)
+
+
+def _uniform(dtype: Any, words: Array, positions: Array) -> Array:
+    return ((_bits(words, positions) >> 9).astype(dtype) + 0.5) * 2.0**-23
 
 
 def bulk_normal(key: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
@@ -59,7 +82,12 @@ def bulk_normal(key: Array, shape: tuple[int, ...], dtype: Any = None) -> Array:
     branches, two thirds of the time of the library's inverse error function. Its relative error is
     at most 7.5e-6, that of the variance 1.6e-7.
     """
-    uniform = bulk_uniform(key, shape, dtype)
+    dtype = jnp.result_type(float) if dtype is None else dtype
+    return _drawn(functools.partial(_normal, dtype), key, shape)
+
+
+def _normal(dtype: Any, words: Array, positions: Array) -> Array:
+    uniform = _uniform(dtype, words, positions)
     w = -jnp.log(4 * uniform * (1 - uniform))
     return (2 * uniform - 1) * _polynomial(QUANTILE_ABOVE, w) / _polynomial(QUANTILE_BELOW, w)
 

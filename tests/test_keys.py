@@ -86,7 +86,7 @@ def test_normal_and_uniform_laws(dtype):
 def quantile_error(monkeypatch, above):
     """The largest relative error of the quantiles on the whole grid of uniform numbers."""
     grid = np.arange(1 << 23, dtype=np.uint32)
-    monkeypatch.setattr(keys, "bulk_bits", lambda key, shape: jnp.asarray(grid << 9))
+    monkeypatch.setattr(keys, "_bits", lambda words, positions: jnp.asarray(grid << 9))
     monkeypatch.setattr(keys, "QUANTILE_ABOVE", above)
     with jax.enable_x64(True):
         found = np.asarray(bulk_normal(KEYS[0], grid.shape, jnp.float64))
@@ -99,9 +99,17 @@ def test_normal_numbers_are_the_quantiles_of_uniform_ones(monkeypatch):
     assert quantile_error(monkeypatch, (*right[:-1], right[-1] * 1.001)) > 1e-4  # planted
 
 
+@pytest.mark.parametrize("draw", [bulk_bits, bulk_uniform, bulk_normal])
+def test_numbers_drawn_channel_by_channel_are_those_drawn_at_once(draw):
+    for key in KEYS:
+        in_turns = draw(key, (4, 5, 6, 7))
+        at_once = draw(key, (20, 42))  # compiled otherwise, and so rounded
+        np.testing.assert_allclose(in_turns.reshape(20, 42), at_once, rtol=1e-5)
+
+
 def test_the_extremes_are_finite(monkeypatch):
     ends = jnp.array([0, 0xFFFFFFFF], jnp.uint32)
-    monkeypatch.setattr(keys, "bulk_bits", lambda key, shape: ends)
+    monkeypatch.setattr(keys, "_bits", lambda words, positions: ends)
     assert np.isfinite(bulk_normal(KEYS[0], (2,), jnp.float32)).all()
     low, high = bulk_uniform(KEYS[0], (2,), jnp.float32)
     assert low > 0 and high < 1 and low == 1 - high

@@ -59,7 +59,7 @@ def linear(x: Float[Array, "rows inputs"], weight: Weight, bias: Weight) -> Arra
     """x W + b, with W of shape (inputs, outputs); stochastic where a weight is a NormalWeight."""
     if isinstance(weight, TappedWeight):
         return weight.tap(x[:, None, :], linear(x, weight.value, bias))
-    return _affine(jnp.matmul, x, weight, bias)
+    return _affine(_multiply, x, weight, bias)
 
 
 def conv(x: Float[Array, "rows h w c"], weight: Weight, bias: Weight) -> Array:
@@ -70,18 +70,26 @@ def conv(x: Float[Array, "rows h w c"], weight: Weight, bias: Weight) -> Array:
     """
     if isinstance(weight, TappedWeight):
         height, width, channels, _ = weight.value.shape
-        patches = _patches(_rows_last(x), height, width)
+        patches = jnp.concatenate(_patches(_rows_last(x), height, width))
         by_row = patches.reshape(height * width * channels, -1, x.shape[0]).transpose(2, 1, 0)
         return weight.tap(by_row, conv(x, weight.value, bias))
     return _affine(_convolve, x, weight, bias)
 
 
-def _convolve(x: Array, kernel: Array) -> Array:
+def _multiply(x: Array, weight: Array, bias: Array | float) -> Array:
+    return x @ weight + bias
+
+
+def _convolve(x: Array, kernel: Array, bias: Array | float) -> Array:
     # With the rows of the batch innermost, patches are copied in long runs, whatever the number of
-    # channels; XLA cancels the transpositions between layers.
+    # channels; XLA cancels the transpositions between layers. The bias is the weight of a 1 in
+    # every patch: its gradient, as a sum of its own, would transpose all units.
     height, width, _, outputs = kernel.shape
-    patches = _patches(_rows_last(x), height, width)
-    matrix = jax.lax.optimization_barrier(kernel.reshape(-1, outputs).T)
+    places = _patches(_rows_last(x), height, width)
+    patches = jnp.concatenate([*places, jnp.ones_like(places[0][:1])])
+    last = jnp.broadcast_to(bias, (1, outputs)).astype(kernel.dtype)
+    matrix = jnp.concatenate([kernel.reshape(-1, outputs), last])
+    matrix = jax.lax.optimization_barrier(matrix.T)
     shape = (outputs, x.shape[1] - height + 1, x.shape[2] - width + 1, x.shape[0])
     return _rows_last((matrix @ patches).reshape(shape))
 
@@ -91,11 +99,11 @@ def _rows_last(x: Array) -> Array:
     return x.transpose(3, 1, 2, 0)
 
 
-def _patches(x: Array, height: int, width: int) -> Array:
-    """(height · width · channels, positions · rows): the inputs of every output, as a matrix."""
+def _patches(x: Array, height: int, width: int) -> list[Array]:
+    """The inputs of every output, (channels, positions · rows) for each place of the kernel."""
     rows, columns = x.shape[1] - height + 1, x.shape[2] - width + 1
-    shifted = [x[:, i : i + rows, j : j + columns] for i in range(height) for j in range(width)]
-    return jnp.stack(shifted).reshape(height * width * x.shape[0], -1)
+    places = [(i, j) for i in range(height) for j in range(width)]
+    return [x[:, i : i + rows, j : j + columns].reshape(x.shape[0], -1) for i, j in places]
 
 
 def _affine(product, x: Array, weight: Weight, bias: Weight) -> Array:
@@ -103,11 +111,11 @@ def _affine(product, x: Array, weight: Weight, bias: Weight) -> Array:
         return _flipout(product, x, weight, bias)
     bias_mean, bias_variance = _moments(bias)
     if not isinstance(weight, NormalWeight):
-        mean, variance = product(x, weight) + bias_mean, bias_variance
+        mean, variance = product(x, weight, bias_mean), bias_variance
         key = bias.key if isinstance(bias, NormalWeight) else None
     else:
-        mean = product(x, weight.mean) + bias_mean
-        variance = product(jnp.square(x), jnp.square(weight.std)) + bias_variance
+        mean = product(x, weight.mean, bias_mean)
+        variance = product(jnp.square(x), jnp.square(weight.std), bias_variance)
         key = weight.key
     if key is None:
         return mean
@@ -141,7 +149,8 @@ def _flipout(product, x: Array, weight: FlipoutWeight, bias: Weight) -> Array:
     if isinstance(bias, FlipoutWeight):
         noise = jax.random.normal(bias.key, signs_out.shape, x.dtype)
         shift = bias.mean + bias.std * noise
-    return product(x, weight.mean) + product(x * signs_in, perturbation) * signs_out + shift
+    varied = product(x * signs_in, perturbation, 0.0) * signs_out
+    return product(x, weight.mean, 0.0) + varied + shift
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
