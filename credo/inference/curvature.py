@@ -37,6 +37,7 @@ from credo.networks.layers import (
 Curvature = Literal["ggn", "fisher"]
 NOISE_POWERS = {"ggn": 1, "fisher": 2}  # r, where c times the noise divides the curvature by c^2r
 LAYER_ROWS = 128  # of a chunk where layers are held as factors: enough for the matrix products
+STRIP_WIDTH = 64  # narrower matrix products would cost more than what symmetry saves
 
 
 Found = TypeVar("Found")
@@ -58,24 +59,47 @@ class KroneckerFactors(NamedTuple):
     """G = sum of g gᵀ over data, positions and columns."""
 
 
+class KroneckerStrips(NamedTuple):
+    """The factors while they are summed: what their symmetry leaves to know."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+
+
 def kronecker(
     model: Model, params: Params, data: Batch, kind: Curvature, names: tuple[str, ...]
 ) -> Summed[dict[str, KroneckerFactors]]:
     """The two factors of every named layer; exact for one layer with normal noise."""
 
-    def of_layer(factors: Factors, seen: Array) -> KroneckerFactors:
-        inputs = factors.inputs * (seen / factors.inputs.shape[1] / len(data.x))[:, None, None]
-        return KroneckerFactors(
-            jnp.einsum("nti,ntj->ij", inputs, factors.inputs),
-            jnp.einsum("ncti,nctj->ij", factors.gradients, factors.gradients),
-        )
+    def of_layer(factors: Factors, seen: Array) -> KroneckerStrips:
+        share = jnp.sqrt(seen / factors.inputs.shape[1] / len(data.x))
+        entering = factors.inputs * share[:, None, None]
+        leaving = factors.gradients.swapaxes(0, 1)  # as they were pulled back, or they are copied
+        return KroneckerStrips(_gram_strips(entering), _gram_strips(leaving))
 
-    def of_chunk(batch: Batch, seen: Array) -> dict[str, KroneckerFactors]:
+    def of_chunk(batch: Batch, seen: Array) -> dict[str, KroneckerStrips]:
         root = _root(model, params, batch, seen, kind)
         layers = layer_factors(model.network, params["network"], batch.x, root, names)
         return {name: of_layer(factors, seen) for name, factors in layers.items()}
 
-    return _with_likelihood(model, params, data, of_chunk, _layer_rows(params))
+    strips, log_likelihood = _with_likelihood(model, params, data, of_chunk, _layer_rows(params))
+    factors = {name: KroneckerFactors(*map(_from_strips, found)) for name, found in strips.items()}
+    return Summed(factors, log_likelihood)
+
+
+def _gram_strips(vectors: Float[Array, "*rows d"]) -> list[Array]:
+    """Σ v vᵀ without its lower triangle, in strips of rows: three fifths of the products."""
+    size = vectors.shape[-1]
+    vectors = vectors.reshape(-1, size)
+    width = max(STRIP_WIDTH, -(-size // 4))
+    return [vectors[:, i : i + width].T @ vectors[:, i:] for i in range(0, size, width)]
+
+
+def _from_strips(strips: list[Array]) -> Float[Array, "d d"]:
+    """The whole symmetric matrix."""
+    size = strips[0].shape[1]
+    upper = jnp.concatenate([jnp.pad(s, ((0, 0), (size - s.shape[1], 0))) for s in strips])
+    return jnp.triu(upper) + jnp.triu(upper, 1).T
 
 
 def diagonal(

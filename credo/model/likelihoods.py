@@ -43,10 +43,16 @@ class Categorical:
         log_probs = jax.nn.log_softmax(outputs)
         return jnp.take_along_axis(log_probs, y[:, None], axis=1)[:, 0]
 
-    def fisher_root(self, params: dict, outputs: Float[Array, "n k"]) -> Float[Array, "n k k"]:
-        """Column c is √p_c (e_c − p): the gradient for the label c, weighted by its probability."""
+    def fisher_root(self, params: dict, outputs: Float[Array, "n k"]) -> Float[Array, "n k k-1"]:
+        """The root R of diag(p) − p pᵀ with columns √p_c (e_c − p), turned to have one fewer.
+
+        R √p = 0, so the reflection that takes √p to −e_k empties the last column.
+        """
         probs = jax.nn.softmax(outputs)
-        return (jnp.eye(self.num_classes) - probs[:, :, None]) * jnp.sqrt(probs)[:, None, :]
+        roots = jnp.sqrt(probs)
+        columns = (jnp.eye(self.num_classes) - probs[:, :, None]) * roots[:, None, :]
+        share = roots[:, :-1] / (1 + roots[:, -1:])
+        return columns[:, :, :-1] - columns[:, :, -1:] * share[:, None, :]
 
     def parameter_fisher(self, params: dict) -> dict:
         return {}

@@ -599,6 +599,15 @@ def test_a_learnt_noise_has_its_own_uncertainty():
         np.testing.assert_allclose(std, (1 + information) ** -0.5, rtol=1e-10)
 
 
+@pytest.mark.parametrize("outputs", [[0.3, -0.4, 1.0], [60.0, 0.0, -60.0], [-90.0, 0.0, 90.0]])
+def test_classes_have_the_fisher_information_of_their_outputs(outputs):
+    """diag(p) − p pᵀ from one column fewer than classes, also where a probability is 0 or 1."""
+    root = credo.Categorical(3).fisher_root({}, jnp.array([outputs]))[0]
+    probs = np.exp(np.array(outputs) - np.logaddexp.reduce(outputs))
+    assert root.shape == (3, 2)
+    np.testing.assert_allclose(root @ root.T, np.diag(probs) - np.outer(probs, probs), atol=1e-15)
+
+
 def test_input_dependent_noise_has_the_fisher_information_of_its_outputs():
     """The expectation over y of ∇log p ∇log pᵀ, by quadrature."""
     likelihood = credo.NormalInputScale()
