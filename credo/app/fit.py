@@ -11,7 +11,7 @@ import credo
 from credo.app.hyperparameters import hyperparameters
 from credo.app.inputs import Data, DataFolder
 from credo.app.networks import Hidden, NetworkName, TargetNoise, chosen_network
-from credo.app.outputs import check_output, remove_leftovers
+from credo.app.outputs import check_output, checkpoint_of, remove_leftovers
 from credo.app.predict import predict_in_units
 from credo.app.text import score_table
 from credo.app.training import Training, check_target, named_training, table_training
@@ -74,11 +74,11 @@ class Fit:
         credo.save(posterior, self.out)
         self.checkpoint.unlink(missing_ok=True)
         remove_leftovers(self.out)
-        self.report(posterior, rows)
+        print_report(self.out, posterior, rows)
 
     @property
     def checkpoint(self) -> Path:
-        return self.out.with_name(self.out.name + ".checkpoint")
+        return checkpoint_of(self.out)
 
     def chosen_method(self) -> Method:
         cls = method_named(self.method)
@@ -97,7 +97,7 @@ class Fit:
             raise CredoError(f"--checkpoint-seconds may not be {self.checkpoint_seconds}")
         check_target(self.data, self.target)
         if self.target is None:
-            return named_training(self.data, self.data_dir)
+            return named_training(self.data, self.data_dir, self.seed)
         return table_training(self.data, self.target, self.task, self.test_fraction, self.seed)
 
     def fit(self, model: credo.Model, rows: Training, method: Method) -> Posterior:
@@ -122,19 +122,19 @@ class Fit:
                 how = f"give the same command again to go on from {self.checkpoint}"
             raise KeyboardInterrupt(f"interrupted; {how}") from None
 
-    def report(self, posterior: Posterior, rows: Training) -> None:
-        record = posterior.record
-        print(
-            f"{self.out}: {record.method} on {len(rows.train.x)} rows, {record.seconds:.1f} seconds"
-        )
-        if rows.test is None:
-            return
-        predicted = predict_in_units(posterior, rows.test.x, 100)
-        y = rows.test.y
-        if rows.extra["classes"] is None:
-            y = rows.extra["shift"] + rows.extra["factor"] * y
-        print(f"\non {len(rows.test.x)} rows set aside:")
-        print(score_table(credo.evaluate(predicted, y)))
+
+def print_report(out: Path, posterior: Posterior, rows: Training) -> None:
+    """What was written, and how well it predicts the rows set aside."""
+    record = posterior.record
+    print(f"{out}: {record.method} on {len(rows.train.x)} rows, {record.seconds:.1f} seconds")
+    if rows.test is None:
+        return
+    predicted = predict_in_units(posterior, rows.test.x, 100)
+    y = rows.test.y
+    if rows.extra["classes"] is None:
+        y = rows.extra["shift"] + rows.extra["factor"] * y
+    print(f"\non {len(rows.test.x)} rows set aside:")
+    print(score_table(credo.evaluate(predicted, y)))
 
 
 def fit_with_flags_of(method: type, member: str | None = None) -> type:

@@ -19,3 +19,8 @@ def remove_leftovers(path: Path) -> None:
     """Remove the unfinished files that killed runs of the same command left beside `path`."""
     for leftover in path.parent.glob(f".{path.name}.*.part"):
         leftover.unlink(missing_ok=True)
+
+
+def checkpoint_of(path: Path) -> Path:
+    """Where a run that writes `path` is saved while it goes on."""
+    return path.with_name(path.name + ".checkpoint")

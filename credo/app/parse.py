@@ -14,9 +14,11 @@ import tyro
 import credo
 from credo.app.compare import Compare
 from credo.app.evaluate import Evaluate
+from credo.app.extend import Extend
 from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import flag, hyperparameters, summary
 from credo.app.landscape import Landscape
+from credo.app.laplace import LaplaceOf
 from credo.app.methods import Methods
 from credo.app.predict import Predict
 from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
@@ -32,6 +34,8 @@ COMMANDS: dict[str, type] = {
     "predict": Predict,
     "evaluate": Evaluate,
     "update": Update,
+    "extend": Extend,
+    "laplace": LaplaceOf,
     "methods": Methods,
     "reproduce": Reproduce,
     "theatre": Theatre,

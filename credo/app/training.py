@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from tyro.conf import arg
 
 from credo import data as credo_data
 from credo.app.inputs import digest, is_table, load_named
@@ -12,6 +13,9 @@ from credo.data import Dataset, Split
 from credo.data.dataset import make_split
 from credo.data.encoder import TableTask
 from credo.errors import CredoError
+from credo.posterior import Posterior
+
+MovedTable = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class Training:
     train: Split
     test: Split | None
     extra: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """That of the fit."""
+        return self.extra["rows"]["seed"]
 
     @property
     def factor(self) -> float:
@@ -40,10 +49,11 @@ def check_target(data: str, target: str | None) -> None:
         raise CredoError(f"--target is for tables (.csv, .parquet), and '{data}' is none")
 
 
-def named_training(data: str, data_dir: Path | None) -> Training:
-    """The training and test part of a named data set."""
+def named_training(data: str, data_dir: Path | None, seed: int) -> Training:
+    """The training and test part of a named data set; the seed is that of the fit."""
     dataset = load_named(data, data_dir)
     extra: dict[str, Any] = {"data": dataset.name, "classes": dataset.classes}
+    extra["rows"] = {"data": data, "seed": seed}
     if dataset.task != "regression":
         return Training(dataset.train, _some(dataset.test), extra)
     shift, factor = float(dataset.train.y.mean()), float(dataset.train.y.std()) or 1.0
@@ -72,8 +82,34 @@ def table_training(
         "shift": encoder.target.mean,
         "factor": encoder.target.std,
         "encoder": encoder.to_json(),
-    }
+        "rows": {
+            "path": path, "target": target, "task": task, "test_fraction": test_fraction,
+            "seed": seed,
+        },
+    }  # fmt: skip
     return Training(train, test, extra)
+
+
+def training_again(posterior: Posterior, data: str | None, data_dir: Path | None) -> Training:
+    """The rows that a model was fitted to by `credo fit`, and those it set aside."""
+    extra = posterior.record.extra
+    if "rows" not in extra:
+        raise CredoError(
+            "the model does not say which rows it was fitted to: it was made in Python, or by an "
+            "older version; use credo.extend and credo.laplace in Python, or fit it again"
+        )
+    how = dict(extra["rows"])
+    if "path" not in how:
+        if data is not None:
+            raise CredoError(f"--data is for tables; the model was fitted to '{how['data']}'")
+        return named_training(data_dir=data_dir, **how)
+    how["path"] = data or how["path"]
+    if digest(how["path"]) != extra["digest"]:
+        raise CredoError(
+            f"'{how['path']}' is not the table that the model was fitted to; give that one as "
+            "--data, or fit a new model"
+        )
+    return table_training(**how)
 
 
 def comparison_data(
