@@ -37,6 +37,7 @@ ANCHORS = {  # test log-likelihood, RMSE
     "yacht": (-1.25, 0.67),
 }
 NETWORK = MLP(hidden=(50,))
+CONCRETE_PRIOR = FanInPrior(1.4)
 VALIDATION_SHARE = 0.2
 VALIDATION_DRAWS = 100
 
@@ -65,11 +66,11 @@ class UciDropout:
     splits: int = 20
     """How many of the 20 standard splits."""
     num_steps: int = 10000
-    """Gradient steps of every fit, on batches of 32."""
+    """Gradient steps of every fit, on batches of 64."""
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2)
     """Drop probabilities that MC dropout chooses from."""
-    prior_scales: tuple[float, ...] = (1.0, 2.0, 4.0)
-    """Scales of the fan-in prior that MC dropout chooses from; concrete dropout always has 2."""
+    prior_scales: tuple[float, ...] = (1.4, 2.0, 4.0)
+    """Scales of the fan-in prior that MC dropout chooses from; concrete dropout always has 1.4."""
     num_draws: int = 1000
     """Draws of the predictions on the test part."""
     num_workers: int = 2
@@ -82,10 +83,10 @@ class UciDropout:
 
     def candidates(self) -> dict[str, list[Candidate]]:
         """For each row of the table, what its validation part chooses from."""
-        common: dict[str, Any] = {"num_steps": self.num_steps, "batch_size": 32}
+        common: dict[str, Any] = {"num_steps": self.num_steps, "batch_size": 64}
         common |= {"learning_rate": 1e-2}
-        # The logits of the rates move by 1e-3 a step, as in the authors' code.
-        concrete = ConcreteDropout(rate_speed=0.1, **common)
+        # The logits of the rates move by 5e-4 a step, so that the weights are there before them.
+        concrete = ConcreteDropout(rate_speed=0.05, **common)
         one_scale, by_input = NormalLearntScale(), NormalInputScale(beta=0.5)
         grid = itertools.product(self.rates, self.prior_scales)
         return {
@@ -93,9 +94,9 @@ class UciDropout:
                 Candidate(Dropout(rate, **common), Model(NETWORK, by_input, FanInPrior(scale)))
                 for rate, scale in grid
             ],
-            "concrete dropout": [Candidate(concrete, Model(NETWORK, by_input, FanInPrior(2.0)))],
+            "concrete dropout": [Candidate(concrete, Model(NETWORK, by_input, CONCRETE_PRIOR))],
             "concrete dropout, one noise scale": [
-                Candidate(concrete, Model(NETWORK, one_scale, FanInPrior(2.0)))
+                Candidate(concrete, Model(NETWORK, one_scale, CONCRETE_PRIOR))
             ],
         }
 
@@ -140,15 +141,16 @@ class UciDropout:
             "uci-dropout",
             "UCI regression with dropout",
             f"MLP with one hidden layer of 50 units, {self.splits} standard splits, "
-            f"{self.num_steps:,} steps of Adam at 1e-2 with a cosine schedule on batches of 32, "
+            f"{self.num_steps:,} steps of Adam at 1e-2 with a cosine schedule on batches of 64, "
             f"{self.num_draws:,} draws, {seconds / 60:.0f} minutes with {self.num_workers} fits "
             "at a time. Inputs and targets are standardised by the training part; figures are in "
             "the targets' own units, mean ± standard error over splits. MC dropout chooses its "
             f"drop probability ({listed(self.rates)}) and the scale of its fan-in prior "
             f"({listed(self.prior_scales)}) on a fifth of the training part; concrete dropout "
-            "learns the one and has a scale of 2. The network also outputs the noise (β = 0.5), "
-            "times a factor from the same fifth. At or better: not worse by more than one "
-            "standard error.",
+            "learns the one and has a scale of 1.4. The network also outputs the noise (β = 0.5), "
+            "times a factor from the same fifth. Batch size, that scale and the speed of the "
+            "learnt rates were settled once for all sets, on validation parts of eight splits of "
+            "four sets. At or better: not worse by more than one standard error.",
             (("Test log-likelihood and RMSE", rows),),
             tuple(patterns),
         )
