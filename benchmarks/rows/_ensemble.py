@@ -2,7 +2,7 @@
 
 from harness.row import Row
 
-from rows._images import LEARNING_RATE, images, torch_mlp, torch_training
+from rows._images import LEARNING_RATE, images, images_on_device, torch_mlp, torch_training
 
 ROWS, BATCH, MEMBERS = 60_000, 128, 10
 STEPS = ROWS // BATCH
@@ -11,7 +11,7 @@ STEPS = ROWS // BATCH
 def credo(widths):
     import credo
 
-    data = images(ROWS)
+    data = images_on_device(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=widths[1:-1]), credo.Categorical(10))
     member = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"

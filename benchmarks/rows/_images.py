@@ -17,6 +17,14 @@ def images(rows: int, shape: tuple[int, ...] = (784,)):
     return x, score.argmax(axis=1)
 
 
+def images_on_device(rows: int, shape: tuple[int, ...] = (784,)):
+    """The same as JAX's arrays: PyTorch's tensors are made before its clock starts, too."""
+    import jax.numpy as jnp
+
+    x, y = images(rows, shape)
+    return jnp.asarray(x), jnp.asarray(y)
+
+
 def weights(widths: tuple[int, ...] = WIDTHS):
     """He et al. 2015, as (inputs, outputs) matrices: the same for all sides."""
     random = np.random.default_rng(1)

@@ -4,7 +4,7 @@ import functools
 
 from harness.row import Row
 
-from rows._images import WIDTHS, images, torch_mlp, weights
+from rows._images import WIDTHS, images, images_on_device, torch_mlp, weights
 
 ROWS, BATCH, STEPS = 10_000, 128, 400
 RATE = 1e-2  # on the mean loss: 1e-6 on the sum
@@ -16,7 +16,7 @@ def credo_chains(sampler, num_chains):
     import credo
 
     warnings.simplefilter("ignore", credo.CredoWarning)  # one short chain proves nothing
-    data = images(ROWS)
+    data = images_on_device(ROWS)
     method = sampler(
         learning_rate=RATE, num_chains=num_chains, num_warmup=STEPS - 1, num_samples=1, thin=1,
         batch_size=BATCH,

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rows._images import WIDTHS, images, torch_mlp, weights
+from rows._images import WIDTHS, images, images_on_device, torch_mlp, weights
 
 BATCH = 1000  # of laplace-torch's loader: slower below, and no faster above
 TABLE_ROWS, TABLE_WIDTHS = 10_000, (8, 50, 1)
@@ -16,7 +16,7 @@ def credo_images(rows: int):
     import credo
 
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(WIDTHS[-1]))
-    return (model, as_params(weights())), images(rows)
+    return (model, as_params(weights())), images_on_device(rows)
 
 
 def torch_images(rows: int):

@@ -2,7 +2,7 @@
 
 from harness.row import Row
 
-from rows._images import LEARNING_RATE, WIDTHS, images
+from rows._images import LEARNING_RATE, WIDTHS, images_on_device
 
 ROWS, BATCH, STEPS = 10_000, 128, 400
 
@@ -10,7 +10,7 @@ ROWS, BATCH, STEPS = 10_000, 128, 400
 def credo(name):
     import credo
 
-    data = images(ROWS)
+    data = images_on_device(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
     method = credo.METHODS[name](
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"

@@ -2,7 +2,7 @@
 
 from harness.row import Row
 
-from rows._images import LEARNING_RATE, images, torch_training
+from rows._images import LEARNING_RATE, images, images_on_device, torch_training
 
 ROWS, BATCH, STEPS = 10_000, 64, 300
 # Multiply-adds of one image: two convolutions, two dense layers.
@@ -12,7 +12,7 @@ FIRST, REST = 24 * 24 * 25 * 20, 8 * 8 * 500 * 50 + 800 * 500 + 500 * 10
 def credo():
     import credo
 
-    data = images(ROWS, (28, 28, 1))
+    data = images_on_device(ROWS, (28, 28, 1))
     model = credo.Model(credo.networks.LeNet(), credo.Categorical(10))
     method = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"

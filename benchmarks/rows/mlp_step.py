@@ -2,7 +2,15 @@
 
 from harness.row import Row
 
-from rows._images import LEARNING_RATE, WEIGHTS, WIDTHS, images, torch_mlp, torch_training
+from rows._images import (
+    LEARNING_RATE,
+    WEIGHTS,
+    WIDTHS,
+    images,
+    images_on_device,
+    torch_mlp,
+    torch_training,
+)
 
 ROWS, BATCH, STEPS = 10_000, 128, 1_000
 
@@ -10,7 +18,7 @@ ROWS, BATCH, STEPS = 10_000, 128, 1_000
 def credo(steps=STEPS):
     import credo
 
-    data = images(ROWS)
+    data = images_on_device(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
     method = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=steps, batch_size=BATCH, schedule="constant"

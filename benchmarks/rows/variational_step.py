@@ -5,7 +5,7 @@ from itertools import pairwise
 from harness.row import Row
 
 from rows import mlp_step
-from rows._images import LEARNING_RATE, WIDTHS, images
+from rows._images import LEARNING_RATE, WIDTHS, images, images_on_device
 
 ROWS, BATCH, STEPS = 10_000, 128, 400
 
@@ -13,7 +13,7 @@ ROWS, BATCH, STEPS = 10_000, 128, 400
 def credo(estimator="local"):
     import credo
 
-    data = images(ROWS)
+    data = images_on_device(ROWS)
     model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
     method = credo.BayesByBackprop(
         estimator, learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,7 +22,8 @@ def check_pair(data: Any) -> tuple[Any, Any]:
 
 def check_data(model: Model, data: Any, whole: bool = True) -> Batch:
     """Validate a pair of inputs and targets, all data or a part, and move it to the device."""
-    x, y = (np.asarray(part) for part in check_pair(data))
+    given = check_pair(data)
+    x, y = (np.asarray(part) for part in given)
     if len(x) != len(y):
         raise CredoError(f"x has {len(x)} rows, y has {len(y)}; they must match")
     if len(x) == 0:
@@ -32,4 +34,5 @@ def check_data(model: Model, data: Any, whole: bool = True) -> Batch:
     if whole and hasattr(model.likelihood, "num_classes") and len(np.unique(y)) < 2:
         raise CredoError(f"all {len(y)} labels are {y[0]}: one class only; a classifier needs two")
     dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
-    return Batch(jnp.asarray(x, float), jnp.asarray(y, dtype), jnp.arange(len(x)))
+    inputs = given[0] if isinstance(given[0], jax.Array) else x  # or what is there is copied again
+    return Batch(jnp.asarray(inputs, float), jnp.asarray(y, dtype), jnp.arange(len(x)))

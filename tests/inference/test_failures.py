@@ -69,6 +69,8 @@ def test_a_classifier_needs_two_classes():
 
 def test_features_may_be_flags():
     assert engine.check_data(MODEL, (X > 0, Y)).x.dtype == np.float32
+    on_device = jnp.asarray(X, jnp.float32)
+    assert engine.check_data(MODEL, (on_device, Y)).x is on_device  # not copied
 
 
 def test_large_whole_targets_keep_their_value():
