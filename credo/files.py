@@ -107,7 +107,8 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise CredoError(
-            f"{path} is not a whole safetensors file ({error}); save it anew"
+            f"{path} is no model that credo wrote, or not a whole one ({error}); give a file of "
+            "credo.save or credo fit, or save it anew"
         ) from error
     if "credo" not in header:
         raise CredoError(f"{path} was not written by credo: it has no credo metadata")

@@ -9,8 +9,8 @@ from tyro.conf import arg
 import credo
 from credo.app.fit import print_report
 from credo.app.inputs import DataFolder, ModelFile
-from credo.app.outputs import check_output, checkpoint_of, remove_leftovers
-from credo.app.training import MovedTable, training_again
+from credo.app.outputs import check_output, checkpoint_of, remove_leftovers, resumable
+from credo.app.training import MovedTable, remembering, training_again
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ class Extend:
         rows = training_again(posterior, self.data, self.data_dir)
         check_output(self.out, [rows.extra["data"]])
         checkpoint = checkpoint_of(self.out)
-        larger = credo.extend(posterior, rows.train, self.size, rows.seed, checkpoint=checkpoint)
+        with resumable(checkpoint):
+            larger = credo.extend(
+                posterior, rows.train, self.size, rows.seed, checkpoint=checkpoint,
+                keep_checkpoint=True,  # until the model is on disk
+            )  # fmt: skip
+        larger = remembering(larger, rows)
         credo.save(larger, self.out)
+        checkpoint.unlink(missing_ok=True)
         remove_leftovers(self.out)
         print_report(self.out, larger, rows)

@@ -11,12 +11,12 @@ import credo
 from credo.app.hyperparameters import hyperparameters
 from credo.app.inputs import Data, DataFolder
 from credo.app.networks import Hidden, NetworkName, TargetNoise, chosen_network
-from credo.app.outputs import check_output, checkpoint_of, remove_leftovers
+from credo.app.outputs import check_output, checkpoint_of, remove_leftovers, resumable
 from credo.app.predict import predict_in_units
 from credo.app.text import score_table
 from credo.app.training import Training, check_target, named_training, table_training
 from credo.data.encoder import TableTask
-from credo.errors import CredoError, DivergedError
+from credo.errors import CredoError
 from credo.inference import Method
 from credo.inference.registry import method_named
 from credo.model import standardized_noise
@@ -101,7 +101,7 @@ class Fit:
         return table_training(self.data, self.target, self.task, self.test_fraction, self.seed)
 
     def fit(self, model: credo.Model, rows: Training, method: Method) -> Posterior:
-        try:
+        with resumable(self.checkpoint):
             return credo.fit(
                 model,
                 rows.train,
@@ -112,15 +112,6 @@ class Fit:
                 keep_checkpoint=True,  # until the model is on disk
                 extra=rows.extra,
             )
-        except DivergedError:
-            # The same command would only diverge again, and a better one start afresh.
-            self.checkpoint.unlink(missing_ok=True)
-            raise
-        except KeyboardInterrupt:
-            how = "nothing was written"
-            if self.checkpoint.exists():
-                how = f"give the same command again to go on from {self.checkpoint}"
-            raise KeyboardInterrupt(f"interrupted; {how}") from None
 
 
 def print_report(out: Path, posterior: Posterior, rows: Training) -> None:

@@ -35,6 +35,7 @@ def hyperparameters(method: type) -> list[Hyperparameter]:
             field.name, _as_flag(hints[field.name]), field.default, texts.get(field.name, "")
         )
         for field in dataclasses.fields(method)
+        if field.metadata.get("flag", True)
     ]
 
 

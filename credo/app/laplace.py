@@ -10,7 +10,7 @@ import credo
 from credo.app.fit import print_report
 from credo.app.inputs import DataFolder, ModelFile
 from credo.app.outputs import check_output, remove_leftovers
-from credo.app.training import MovedTable, training_again
+from credo.app.training import MovedTable, remembering, training_again
 from credo.inference.curvature import Curvature
 from credo.inference.laplace import Layers, Structure
 
@@ -32,7 +32,9 @@ class LaplaceOf:
     num_weights: int = 100
     """Weights of the subnetwork, those of largest variance."""
     tune_prior: bool = True
-    """Multiply the prior scales, and a learnt noise, by what maximises the evidence."""
+    """Whether prior scales, and a learnt noise, are multiplied by what maximises the evidence."""
+    linearized: bool = True
+    """Whether draws are of the linearised network, or weights of the network itself."""
     data: MovedTable = None
     """Where the table is now, if it was moved since the fit."""
     data_dir: DataFolder = None
@@ -46,7 +48,9 @@ class LaplaceOf:
         posterior = credo.laplace(
             trained, rows.train, self.structure, layers=self.layers, curvature=self.curvature,
             num_weights=self.num_weights, tune_prior=self.tune_prior,
+            linearized=self.linearized,
         )  # fmt: skip
+        posterior = remembering(posterior, rows)
         credo.save(posterior, self.out)
         remove_leftovers(self.out)
         print_report(self.out, posterior, rows)

@@ -1,9 +1,10 @@
 """What a command leaves behind: checked before the work, whole or absent afterwards."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from credo.errors import CredoError
+from credo.errors import CredoError, DivergedError
 from credo.files import check_writable
 
 
@@ -24,3 +25,19 @@ def remove_leftovers(path: Path) -> None:
 def checkpoint_of(path: Path) -> Path:
     """Where a run that writes `path` is saved while it goes on."""
     return path.with_name(path.name + ".checkpoint")
+
+
+@contextmanager
+def resumable(checkpoint: Path) -> Iterator[None]:
+    """Say how to go on with a run that was interrupted; a run that diverged starts afresh."""
+    try:
+        yield
+    except DivergedError:
+        # The same command would only diverge again, and a better one start afresh.
+        checkpoint.unlink(missing_ok=True)
+        raise
+    except KeyboardInterrupt:
+        how = "nothing was written"
+        if checkpoint.exists():
+            how = f"give the same command again to go on from {checkpoint}"
+        raise KeyboardInterrupt(f"interrupted; {how}") from None

@@ -16,7 +16,7 @@ from credo.app.compare import Compare
 from credo.app.evaluate import Evaluate
 from credo.app.extend import Extend
 from credo.app.fit import Fit, fit_with_flags_of
-from credo.app.hyperparameters import flag, hyperparameters, summary
+from credo.app.hyperparameters import flag, summary
 from credo.app.landscape import Landscape
 from credo.app.laplace import LaplaceOf
 from credo.app.methods import Methods
@@ -144,12 +144,17 @@ def check_flags(command: type, name: str, arguments: Sequence[str], method: str 
             continue
         hint, more = _did_you_mean(given, flags), ""
         if method is not None:
-            own = ", ".join(flag(each.name) for each in hyperparameters(method_named(method)))
-            more = f"; the flags of {method} are {own}"
+            common = {flag(field.name) for field in dataclasses.fields(Fit)}
+            own = ", ".join(each for each in flags if each not in common)
+            more = (
+                f"; the flags of {method} are {own}" if own else f"; {method} has none of its own"
+            )
         raise CredoError(f"credo {name} has no flag {given}{hint}{more} (see credo {name} --help)")
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     plain = {each.strip("-"): each for each in known}  # dashes alone would make flags look alike
-    close = difflib.get_close_matches(word.strip("-"), plain, 1)
+    word = word.strip("-")
+    close = sorted((each for each in plain if each.endswith(f"-{word}")), key=len)  # --member-rate
+    close = close or difflib.get_close_matches(word, plain, 1)
     return f", did you mean {plain[close[0]]!r}?" if close else ""

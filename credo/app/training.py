@@ -98,18 +98,33 @@ def training_again(posterior: Posterior, data: str | None, data_dir: Path | None
             "the model does not say which rows it was fitted to: it was made in Python, or by an "
             "older version; use credo.extend and credo.laplace in Python, or fit it again"
         )
+    if posterior.record.num_updates:
+        raise CredoError(
+            "the model has taken in other rows since its fit (credo update), which it does not "
+            "remember; use it as it is, or fit a new one to all rows"
+        )
     how = dict(extra["rows"])
     if "path" not in how:
         if data is not None:
             raise CredoError(f"--data is for tables; the model was fitted to '{how['data']}'")
         return named_training(data_dir=data_dir, **how)
     how["path"] = data or how["path"]
+    if not Path(how["path"]).is_file():
+        raise CredoError(
+            f"the model was fitted to the table '{extra['data']}', and there is no file "
+            f"'{how['path']}' here; say where it is now with --data FILE"
+        )
     if digest(how["path"]) != extra["digest"]:
         raise CredoError(
             f"'{how['path']}' is not the table that the model was fitted to; give that one as "
             "--data, or fit a new model"
         )
     return table_training(**how)
+
+
+def remembering(posterior: Posterior, rows: Training) -> Posterior:
+    """The posterior with the place of its rows as it is now."""
+    return replace(posterior, record=replace(posterior.record, extra=rows.extra))
 
 
 def comparison_data(

@@ -83,7 +83,7 @@ def fit(
         keep_checkpoint=keep_checkpoint, progress=progress,
     )  # fmt: skip
     record = dataclasses.replace(
-        posterior.record, input_shape=target.input_shape, extra=extra or {}
+        posterior.record, input_shape=target.input_shape, num_data=len(batch.x), extra=extra or {}
     )
     return dataclasses.replace(posterior, record=record)
 

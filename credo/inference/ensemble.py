@@ -15,7 +15,7 @@ Networks: Approximately Bayesian Ensembling, AISTATS 2020. Osband, Aslanides & C
 Prior Functions for Deep Reinforcement Learning, NeurIPS 2018.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -57,7 +57,7 @@ class Ensemble:
     """
 
     member: Method | str = "map"
-    """Method of every member: an instance, or a name."""
+    """Method of every member, by its name or as an instance."""
     size: int = 5
     """Members."""
     adversarial: float = 0.0
@@ -68,7 +68,7 @@ class Ensemble:
     noise of its own."""
     prior_function: float = 0.0
     """Scale β of a fixed random network that is added to each member's."""
-    first: int = 0
+    first: int = field(default=0, metadata={"flag": False})
     """Number of the first member; `credo.extend` counts on from those there are."""
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ def extend(
     key: int | Array = 0,
     *,
     checkpoint: str | os.PathLike | None = None,
+    keep_checkpoint: bool = False,
     progress: bool | None = None,
 ) -> Posterior:
     """The ensemble with further members, `size` in all, fitted to the same data.
@@ -56,7 +57,7 @@ def extend(
     more = dataclasses.replace(method, size=size - method.size, first=method.first + method.size)
     new = fit(
         model, data, more, key, temperature=record.temperature, checkpoint=checkpoint,
-        progress=progress,
+        keep_checkpoint=keep_checkpoint, progress=progress,
     )  # fmt: skip
     old = [posterior, new]
     histories = (posterior.record.history, new.record.history)

@@ -67,9 +67,9 @@ class Laplace:
     num_weights: int = 100
     """Weights of the subnetwork, those of largest variance."""
     tune_prior: bool = True
-    """Multiply the prior scales, and a learnt noise, by what maximises the evidence."""
+    """Whether prior scales, and a learnt noise, are multiplied by what maximises the evidence."""
     linearized: bool = True
-    """Draw from the linearised network; otherwise draws are weights of the network itself."""
+    """Whether draws are of the linearised network, or weights of the network itself."""
     learning_rate: float = 1e-3
     """Step size of the optimiser."""
     num_steps: int = 4000

@@ -1,5 +1,6 @@
 """Methods that start from a network that is trained already."""
 
+import time
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -50,6 +51,7 @@ def laplace(
         3
     """
     enable_compilation_cache()
+    began = time.perf_counter()
     method = Laplace(structure, layers, curvature, num_weights, tune_prior, linearized)
     model, params = _model_and_params(trained)
     check_network(method, model)
@@ -62,8 +64,8 @@ def laplace(
     chosen = ("structure", "layers", "curvature", "num_weights", "tune_prior", "linearized")
     options = {name: value for name, value in asdict(method).items() if name in chosen}
     record = Record(
-        target.input_shape, "laplace", options, before.seconds, posterior.record.history, heat,
-        extra=before.extra,
+        target.input_shape, "laplace", options, before.seconds + time.perf_counter() - began,
+        posterior.record.history, heat, num_data=len(batch.x), extra=before.extra,
     )  # fmt: skip
     return replace(posterior, record=record)
 

@@ -24,7 +24,9 @@ def noise_sites(target: Target, params: Params, where: Where, with_input: bool) 
     if not sites:
         raise CredoError(
             f"{type(target.model.network).__name__} names no noise sites, so unit noise has "
-            "nowhere to act; call noise(site, units) in it, or choose a method that needs no sites"
+            "nowhere to act; give an Equinox module eqx.nn.Dropout layers, write a network class "
+            "whose apply(params, x, noise) calls noise(site, units), or choose a method that needs "
+            "no sites"
         )
     first = input_site(target)
     wanted = lambda site, shape: (  # noqa: E731

@@ -3,13 +3,14 @@
 import dataclasses
 import os
 import time
+import warnings
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoWarning
 from credo.inference.denfi import Assimilation, DEnFi, padded, starts_of
 from credo.inference.engine import infer
 from credo.inference.exact import check_size, updated
@@ -62,7 +63,16 @@ def update(
     if not isinstance(chosen, DEnFi):
         raise CredoError(f"an update needs credo.DEnFi(), got {method!r}")
     check_inputs(check_pair(data)[0], record.input_shape)
-    batch = padded(check_data(posterior.model, data, whole=False))
+    rows = check_data(posterior.model, data, whole=False)
+    if chosen.memory == "all" and len(rows.x) < record.num_data:
+        warnings.warn(
+            f"denfi: the update has {len(rows.x)} rows, fewer than the {record.num_data} before "
+            "it, and learns from these alone: with memory='all' give old and new rows together, "
+            "or fit with memory='new'",
+            CredoWarning,
+            stacklevel=2,
+        )
+    batch = padded(rows)
     target = Target(posterior.model, len(batch.x), batch.x.shape[1:], record.temperature)
     count = record.num_updates + 1
     noise_key, run_key = jax.random.split(jax.random.fold_in(as_key(key), count))
@@ -74,7 +84,7 @@ def update(
     assert isinstance(found, Samples)
     record = dataclasses.replace(
         found.record, method="denfi", options=options_of(chosen), extra=record.extra,
-        input_shape=record.input_shape, num_updates=count,
+        input_shape=record.input_shape, num_data=len(rows.x), num_updates=count,
     )  # fmt: skip
     return dataclasses.replace(found, record=record)
 
@@ -91,6 +101,6 @@ def _update_exactly(posterior: DenseNormal, data: Any) -> DenseNormal:
     seconds = record.seconds + time.perf_counter() - began
     record = dataclasses.replace(
         record, seconds=seconds, history={**record.history, "log_evidence": total},
-        num_updates=record.num_updates + 1,
+        num_data=record.num_data + len(batch.x), num_updates=record.num_updates + 1,
     )  # fmt: skip
     return dataclasses.replace(posterior, mean=mean, factor=factor, record=record)

@@ -17,10 +17,10 @@ from credo.networks.network import Network, Params
 
 PRODUCTS = ("dot_general", "conv_general_dilated")
 LAYOUTS = (
-    "broadcast_in_dim", "convert_element_type", "copy", "reshape", "rev", "slice", "squeeze",
-    "transpose",
+    "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "optimization_barrier",
+    "reshape", "rev", "slice", "squeeze", "transpose",
 )  # fmt: skip
-"""What leaves a parameter array the same numbers, or some of them."""
+"""What leaves a parameter array the same numbers, some of them, or with others behind."""
 
 
 class Origin(NamedTuple):

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from credo.errors import CredoError
 from credo.keys import bulk_normal
 
 
@@ -85,6 +86,12 @@ def _convolve(x: Array, kernel: Array, bias: Array | float) -> Array:
     # channels; XLA cancels the transpositions between layers. The bias is the weight of a 1 in
     # every patch: its gradient, as a sum of its own, would transpose all units.
     height, width, _, outputs = kernel.shape
+    if height > x.shape[1] or width > x.shape[2]:
+        raise CredoError(
+            f"a kernel of {height} × {width} does not fit into an image of {x.shape[1]} × "
+            f"{x.shape[2]}; "
+            "use a smaller kernel, or fewer layers that shrink the image"
+        )
     places = _patches(_rows_last(x), height, width)
     patches = jnp.concatenate([*places, jnp.ones_like(places[0][:1])])
     last = jnp.broadcast_to(bias, (1, outputs)).astype(kernel.dtype)

@@ -33,6 +33,8 @@ class Record:
     """Steps of the history before the first draw that is kept."""
     thin: int = 1
     """Steps of the history per draw."""
+    num_data: int = 0
+    """Rows of the fit, or of the last update."""
     num_updates: int = 0
     """How often new data were taken in since the fit."""
     extra: dict[str, Any] = field(default_factory=dict)

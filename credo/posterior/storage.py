@@ -69,6 +69,7 @@ def save(posterior: Posterior, path: str | os.PathLike) -> None:
             "temperature": record.temperature,
             "num_warmup": record.num_warmup,
             "thin": record.thin,
+            "num_data": record.num_data,
             "num_updates": record.num_updates,
             "extra": record.extra,
         },

@@ -6,6 +6,7 @@ import pytest
 
 import credo
 from credo.app.main import main
+from credo.inference.checkpoint import Checkpoint
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 2))
@@ -70,8 +71,11 @@ def test_the_table_may_have_moved_but_not_changed(table, tmp_path, capsys):
     moved = table.rename(tmp_path / "moved.csv")
     extend = ["extend", str(small), "--size", "3", "--out", str(tmp_path / "more.safetensors")]
     assert main(extend) == 2
-    assert "rows.csv" in capsys.readouterr().err
+    assert "say where it is now with --data" in capsys.readouterr().err
+    assert main([*extend, "--data", "iris"]) == 2
+    assert "no file 'iris'" in capsys.readouterr().err
     assert main([*extend, "--data", str(moved)]) == 0
+    assert credo.load(extend[-1]).record.extra["data"] == str(moved)  # for the next time
     FRAME[:50].to_csv(moved, index=False)
     assert main([*extend, "--data", str(moved)]) == 2
     assert "is not the table that the model was fitted to" in capsys.readouterr().err
@@ -95,3 +99,46 @@ def test_what_cannot_be_extended_is_refused(table, tmp_path, capsys):
     credo.save(in_python, model)
     assert main(["laplace", str(model), "--out", out]) == 2
     assert "does not say which rows it was fitted to" in capsys.readouterr().err
+
+
+def test_rows_that_came_by_an_update_are_not_forgotten(table, tmp_path, capsys):
+    model = tmp_path / "model.safetensors"
+    flags = ("--method", "denfi", "--size", "1", "--num-steps", "5", "--update-steps", "5")
+    fit(table, model, *flags)
+    assert main(["update", str(model), str(table), "--out", str(model)]) == 0
+    assert main(["laplace", str(model), "--out", str(tmp_path / "new.safetensors")]) == 2
+    assert "taken in other rows since its fit" in capsys.readouterr().err
+
+
+def test_members_are_not_lost_where_the_model_cannot_be_saved(table, tmp_path, capsys, monkeypatch):
+    small = ensemble(table, tmp_path / "small.safetensors", 2)
+    out = tmp_path / "larger.safetensors"
+    extend = ["extend", str(small), "--size", "3", "--out", str(out)]
+
+    def full(*_):
+        raise OSError(28, "No space left on device", str(out))
+
+    often = lambda path, _, *rest: opened(path, 0.0, *rest)  # noqa: E731
+    opened = Checkpoint.open
+    monkeypatch.setattr(Checkpoint, "open", staticmethod(often))
+    with monkeypatch.context() as broken:
+        broken.setattr(credo, "save", full)
+        assert main(extend) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert list(tmp_path.glob("*.checkpoint"))
+    assert main(extend) == 0 and credo.load(out).num_draws == 3
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_an_interrupted_extension_says_how_to_go_on(table, tmp_path, capsys, monkeypatch):
+    small = ensemble(table, tmp_path / "small.safetensors", 2)
+    out = tmp_path / "larger.safetensors"
+    checkpoint = out.with_name(out.name + ".checkpoint")
+
+    def interrupted(*_, **__):
+        checkpoint.write_bytes(b"")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(credo, "extend", interrupted)
+    assert main(["extend", str(small), "--size", "3", "--out", str(out)]) == 130
+    assert f"give the same command again to go on from {checkpoint}" in capsys.readouterr().err

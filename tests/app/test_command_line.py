@@ -90,7 +90,26 @@ def test_the_last_method_counts():
         (["fit", "iris", "--method"], ["--method"]),
         (
             ["fit", "iris", "--method", "map", "--out", "x", "--rate", "0.1"],
-            ["no flag --rate;", "flags of map are"],
+            ["no flag --rate, did you mean '--learning-rate'?", "flags of map are"],
+        ),
+        (
+            [
+                "fit",
+                "iris",
+                "--method",
+                "ensemble",
+                "--member",
+                "dropout",
+                "--out",
+                "x",
+                "--rate",
+                "1",
+            ],
+            ["did you mean '--member-rate'?", "--member-input-rate"],
+        ),
+        (
+            ["fit", "iris", "--method", "exact", "--out", "x", "--noise", "1"],
+            ["did you mean '--target-noise'?", "exact has none of its own"],
         ),
         (["fit", "iris", "--method", "dropout", "--out", "x", "--rat", "1"], ["mean '--rate'"]),
         (["fit", "--rat", "1", "iris", "--method", "dropout", "--out", "x"], ["no flag --rat,"]),

@@ -10,6 +10,7 @@ from credo.data.dataset import Split
 from credo.evaluation import Estimate
 from credo.experiments import uci_dropout
 from credo.experiments.lenet_anchors import ANCHORS, Scores, beats
+from credo.experiments.lenet_ensemble import COPIES, with_variants
 from credo.experiments.parallel import in_parallel
 from credo.experiments.uci_dropout import (
     UciDropout,
@@ -29,6 +30,27 @@ def rows(count: int, seed: int) -> Split:
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(count, 3)).astype(np.float32)
     return Split(x, (100 * seed + np.arange(count)).astype(np.float32))
+
+
+def test_variants_are_the_images_mirrored_and_moved():
+    images = np.random.default_rng(0).random((4, 6, 5, 1), np.float32)
+    for mirrored in (False, True):
+        found = with_variants(images, mirrored, seed=0)
+        originals = np.concatenate([images, images[:, :, ::-1]]) if mirrored else images
+        assert len(found) == (1 + COPIES) * len(originals)
+        np.testing.assert_array_equal(found[: len(originals)], originals)
+        steps = [place(one, originals[i % len(originals)]) for i, one in enumerate(found)]
+        assert set(steps) > {(0, 0)} and len(set(steps)) > 3
+
+
+def place(image: np.ndarray, original: np.ndarray) -> tuple[int, int]:
+    """By how much an image was moved: the one step that makes it from the original."""
+    padded = np.pad(original, ((1, 1), (1, 1), (0, 0)))
+    height, width, _ = original.shape
+    steps = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    cut = lambda i, j: padded[1 + i : 1 + i + height, 1 + j : 1 + j + width]  # noqa: E731
+    (found,) = [step for step in steps if np.array_equal(cut(*step), image)]
+    return found
 
 
 def test_the_validation_part_is_a_fifth_of_the_training_part():

@@ -23,7 +23,7 @@ from credo.networks import MLP
 
 TINY = {
     "dropout-accuracy": {"seeds": 2, "epochs": 1, "per_class": 5, "num_draws": 2},
-    "training-log": {"seeds": 1},
+    "training-log": {"seeds": 1, "epochs": 2},
     "keep-probabilities": {"seeds": 1, "epochs": 1},
     "weight-decay": {"seeds": 1, "num_steps": 3, "num_draws": 2},
     "dropout-functions": {"num_steps": 3, "num_draws": 2},
@@ -43,8 +43,7 @@ TINY = {
     },
     "lenet-ensemble": {
         "sets": ("fashion-mnist",), "num_images": 200, "num_epochs": (0.1,), "size": 2,
-        "rates": (0.0,),
-        "num_draws": 5,
+        "rates": (0.1,), "num_draws": 5,
     },
     "sgld-tuning": {"rates": (0.1,), "num_steps": 30, "num_chains": 2},
     "stream": {

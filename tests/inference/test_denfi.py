@@ -1,6 +1,7 @@
 """The deep ensemble filter: a Kalman filter on linear models, a warm start on others."""
 
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +118,19 @@ def test_two_updates_with_one_key_have_noise_of_their_own():
 LABELS = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
 CLASSES = credo.Model(MLP(hidden=(5,)), credo.Categorical(3))
 ONE = credo.DEnFi(size=1, inflation=0.0, num_steps=50, update_steps=30, batch_size=100)
+
+
+def test_an_update_with_fewer_rows_than_before_is_said():
+    data = (X[:10], Y[:10])
+    filtered = credo.fit(MODEL, data, credo.DEnFi(size=2, num_steps=2, update_steps=2))
+    with pytest.warns(credo.CredoWarning, match="3 rows, fewer than the 10 before"):
+        shorter = credo.update(filtered, (X[:3], Y[:3]))
+    assert shorter.record.num_data == 3
+    only_new = credo.fit(MODEL, data, credo.DEnFi(2, num_steps=2, update_steps=2, memory="new"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        credo.update(filtered, (X[:12], Y[:12]))
+        credo.update(only_new, (X[:3], Y[:3]))
 
 
 def test_one_member_without_inflation_is_a_plain_warm_start():

@@ -1,5 +1,7 @@
 """The dropout layers of an Equinox module become noise sites, in all the ways modules use them."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ import pytest
 
 import credo
 from credo.inference import unit_noise
-from credo.networks import MLP, Equinox, site_shapes
+from credo.networks import MLP, Equinox, conv, no_noise, site_shapes
 from credo.networks.fed_weights import fed_weights
 from credo.networks.noise import bernoulli
 
@@ -231,6 +233,25 @@ def test_the_weights_that_a_site_feeds(module, shape, expected):
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     found = fed_weights(network, params, shape)
     assert {site: {names[n] for n in numbers} for site, numbers in found.items()} == expected
+
+
+class OwnNames(NamedTuple):
+    """A network with a convolution of credo, whose sites are not named after layers."""
+
+    def init(self, key, input_shape, num_outputs):
+        kernel = {"kernel": jnp.ones((3, 3, 1, 2)), "shift": jnp.ones(2)}
+        return {"one": kernel, "two": {"matrix": jnp.ones((18, num_outputs))}}
+
+    def apply(self, params, x, noise=no_noise):
+        units = noise("before", x)
+        units = conv(units, params["one"]["kernel"], params["one"]["shift"])
+        return noise("after", units.reshape(len(x), -1)) @ params["two"]["matrix"]
+
+
+def test_a_convolution_of_credo_in_a_network_of_ones_own():
+    network = OwnNames()
+    params = network.init(jax.random.key(0), (5, 5, 1), 1)
+    assert fed_weights(network, params, (5, 5, 1)) == {"before": (0,), "after": (2,)}
 
 
 def test_the_penalty_is_that_of_the_same_network_of_credo():

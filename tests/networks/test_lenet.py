@@ -59,6 +59,11 @@ def test_conv(kernel):
     assert not np.allclose(conv(x, weight, bias), xla_conv(x, turned, bias))
 
 
+def test_a_kernel_larger_than_the_image_is_refused():
+    with pytest.raises(credo.CredoError, match="5 × 5 does not fit into an image of 8 × 4"):
+        conv(normal(0, 2, 8, 4, 3), normal(1, 5, 5, 3, 4), normal(2, 4))
+
+
 def test_max_pool():
     x = normal(0, 2, 8, 6, 3)
     close(value_and_gradient(max_pool)(x), value_and_gradient(xla_max_pool)(x))
