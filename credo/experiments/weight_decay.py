@@ -90,7 +90,13 @@ class WeightDecay:
                 Pattern(
                     "too much decay cannot fit the data",
                     strong > good,
-                    f"test NLL {strong:.2f} against {good:.2f}; too little decay: {weak:.2f}",
+                    f"test NLL {strong:.2f} against {good:.2f}",
+                ),
+                Pattern(
+                    "too little decay predicts worse on new data",
+                    weak > good,
+                    f"test NLL {weak:.2f} against {good:.2f}: the functions wander, and here their "
+                    "spread covers what the narrower ones miss",
                 ),
             ),
             {"Functions drawn by dropout under three weight decays": figure},
