@@ -5,7 +5,10 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("credo-bayes", "jax", "equinox", "torch", "blackjax", "numpyro", "laplace-torch")
+PACKAGES = (
+    "credo-bayes", "jax", "equinox", "torch", "blackjax", "numpyro", "posteriors", "laplace-torch",
+    "bayesian-torch", "blitz-bayesian-pytorch",
+)  # fmt: skip
 
 
 def describe() -> dict[str, str]:

@@ -99,11 +99,13 @@ class LeNetEnsemble:
             f"{self.size} LeNets (20 and 50 channels, 500 units) with dropout of "
             f"{listed(self.rates)}, {self.num_images:,} training images, Adam at 1e-3 with a "
             f"cosine schedule on batches of {BATCH}, {listed(self.num_epochs)} passes, each of "
-            f"as many steps as the images fill, on them and {COPIES} copies of each moved "
-            f"by up to a pixel, for Fashion also mirrored. {self.num_draws} draws in all, seed "
-            f"{self.seed}, {seconds / 60:.0f} minutes. Passes, dropout and copies were chosen with "
-            "one network, on 10,000 of the training images that it did not see; nothing was tuned "
-            "on the test set. Reached: not worse by more than one standard error.",
+            f"as many steps as the images fill, on them and {COPIES} copies of each moved by up to "
+            f"a pixel, for Fashion also mirrored. The prior is that of weight decay {DECAY:g} on "
+            "the images without copies; copies count as data and weaken it by their number. "
+            f"{self.num_draws} draws in all, seed {self.seed}, {seconds / 60:.0f} minutes. Passes, "
+            "dropout and copies were chosen with one network, on 10,000 of the training images "
+            "that it did not see; nothing was tuned on the test set. Reached: not worse by more "
+            "than one standard error.",
             tuple(tables),
             tuple(patterns),
         )
