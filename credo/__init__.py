@@ -1,7 +1,7 @@
 """credo turns a neural network into one that knows what it does not know."""
 
-from credo import data, networks
-from credo.errors import CredoError, DivergedError
+from credo import data, likelihoods, networks, priors
+from credo.errors import CredoError, CredoWarning, DivergedError
 from credo.evaluation.evaluate import evaluate
 from credo.inference import (
     HMC,
@@ -15,39 +15,26 @@ from credo.inference import (
     BayesByBackprop,
     ConcreteDropout,
     ConstantSGD,
-    CredoWarning,
     DEnFi,
     Dropout,
     Ensemble,
     Exact,
     GaussianDropout,
     Laplace,
+    Method,
     Metropolis,
     VariationalDropout,
     diagnose,
     extend,
     fit,
     fit_predict,
+    laplace,
     sample,
     update,
 )
-from credo.inference.post_hoc import laplace
-from credo.linearized import linearized_predict, probit_predict
-from credo.model import (
-    Bernoulli,
-    Categorical,
-    FanInPrior,
-    LayerPrior,
-    Model,
-    Normal,
-    NormalInputScale,
-    NormalLearntScale,
-    NormalPrior,
-    Target,
-    default_model,
-)
-from credo.posterior import load, save
-from credo.predictive import predict
+from credo.model import Model, default_model
+from credo.predictive import linearized_predict, predict, probit_predict
+from credo.saving import Saveable, load, save
 
 __version__ = "0.1.0.dev0"
 
@@ -61,8 +48,6 @@ __all__ = [
     "SGLD",
     "SWAG",
     "BayesByBackprop",
-    "Bernoulli",
-    "Categorical",
     "ConcreteDropout",
     "ConstantSGD",
     "CredoError",
@@ -72,17 +57,12 @@ __all__ = [
     "Dropout",
     "Ensemble",
     "Exact",
-    "FanInPrior",
     "GaussianDropout",
     "Laplace",
-    "LayerPrior",
+    "Method",
     "Metropolis",
     "Model",
-    "Normal",
-    "NormalInputScale",
-    "NormalLearntScale",
-    "NormalPrior",
-    "Target",
+    "Saveable",
     "VariationalDropout",
     "data",
     "default_model",
@@ -92,10 +72,12 @@ __all__ = [
     "fit",
     "fit_predict",
     "laplace",
+    "likelihoods",
     "linearized_predict",
     "load",
     "networks",
     "predict",
+    "priors",
     "probit_predict",
     "sample",
     "save",

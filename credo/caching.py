@@ -2,9 +2,22 @@
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
+
+_PROGRAMS: list[Any] = []  # every function that credo compiles
+
+
+def jit(function: Callable | None = None, **options: Any) -> Any:
+    """`jax.jit` for functions of credo, whose programs can be dropped without touching others'."""
+    if function is None:
+        return functools.partial(jit, **options)
+    compiled = jax.jit(function, **options)
+    _PROGRAMS.append(compiled)
+    return compiled
 
 
 def cache_folder() -> Path:
@@ -28,11 +41,12 @@ def _use_folder() -> None:
 
 
 def forget_programs(most: float = 0.5) -> bool:
-    """Drop the compiled programs in memory where they fill this share of what Linux allows.
+    """Drop credo's compiled programs in memory where this share of Linux's memory maps is in use.
 
-    A fit and a prediction with new settings take some 270 memory maps. A process that tries a few
-    hundred settings would reach the system's limit (65,530 as a rule), where the compiler ends in
-    a segmentation fault. Programs that are needed again come from the disk.
+    Each program takes some ten maps. A process that compiles thousands, for as many shapes, would
+    reach the system's limit (65,530 as a rule), where the compiler ends in a segmentation fault.
+    Programs of other libraries and of the user stay; those of credo that are needed again come
+    from the disk.
     """
     limit = _most_maps()
     if limit is None:
@@ -40,7 +54,8 @@ def forget_programs(most: float = 0.5) -> bool:
     with open("/proc/self/maps", "rb") as maps:
         full = sum(chunk.count(b"\n") for chunk in iter(lambda: maps.read(1 << 20), b""))
     if full > most * limit:
-        jax.clear_caches()
+        for program in _PROGRAMS:
+            program.clear_cache()
     return full > most * limit
 
 

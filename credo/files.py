@@ -14,6 +14,9 @@ import numpy as np
 
 from credo.errors import CredoError
 
+DTYPES = ("F64", "F32", "F16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL")
+LONGEST_HEADER = 100_000_000  # bytes, the format's own limit
+
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
@@ -95,17 +98,21 @@ def save_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray], metadata
         temporary.write_bytes(save(arrays, metadata=header))
 
 
-def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
-    """Read what `save_arrays` wrote; refuse a file that was truncated or altered."""
+def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], Any]:
+    """Read what `save_arrays` wrote; refuse a file that was truncated or altered.
+
+    No more memory is taken than the file is long.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not os.path.isfile(path):
         raise CredoError(f"no file {path}; check the path")
     try:
+        _check_header(path)
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CredoError(
             f"{path} is no model that credo wrote, or not a whole one ({error}); give a file of "
             "credo.save or credo fit, or save it anew"
@@ -116,7 +123,26 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
         raise CredoError(
             f"{path} was altered after it was saved (its digest differs); save it anew"
         )
-    return arrays, json.loads(header["credo"])
+    try:
+        return arrays, json.loads(header["credo"], parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CredoError(f"{path} holds metadata that cannot be read ({error})") from error
+
+
+def _check_header(path: str | os.PathLike) -> None:
+    """Refuse kinds of numbers that credo never writes, before any of them is read."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(LONGEST_HEADER, os.path.getsize(path)):
+            raise ValueError("its header is longer than the file")
+        header = json.loads(file.read(length))
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] not in DTYPES:
+            raise ValueError(f"array {name!r} has numbers of kind {entry['dtype']!r}")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"it has the number {name}")
 
 
 def _digest(arrays: dict[str, np.ndarray], text: str) -> str:

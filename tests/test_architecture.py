@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,27 @@ ORDER = (
 
 HEAVY = ("pandas", "sklearn", "matplotlib", "scipy.stats", "blackjax", "pooch", "PIL")
 
-MACHINE_PATHS = ("/work/", "/tmp/w/", "/root/")
-INDEX_ADDRESSES = ("pypi.org/simple", "--index-url", "--extra-index-url", "--find-links")
+# An absolute path of two or more parts, where a string, a word or a link begins. What stands before
+# the slash of a fraction, a URL, a relative path, a glob or a regular expression rules it out, and
+# so does the end of a regular expression in JavaScript, as in (/ab/g).
+ABSOLUTE_PATH = re.compile(
+    r"(?:(?<![\w./\\~$})\]*|‖%-])|(?<=file://))"
+    r"(?!(?<=\()/[\w.-]+/[gimsuy]{0,2}[,).])"
+    r"/(?P<first>[A-Za-z][\w.-]+)/[\w.-]+"
+)
+SYSTEM_FOLDERS = ("bin", "dev", "etc", "proc", "sys", "usr")  # the same wherever there is a POSIX
+
+# Where packages come from is for each machine to say: options, settings and addresses of an index.
+PACKAGE_INDEX = re.compile(
+    r"--(?:(?:extra-)?index-url|default-index|find-links)\b"
+    r"|\b(?:pip|uv)\b[^\n]*\s(?:--index|-[if])[\s=]"
+    r"|\b(?:PIP|UV)_(?:\w+_)?(?:INDEX|LINKS)"
+    r"|^\s*(?:extra-)?index[-_]url\s*="
+    r"|\[\[(?:tool\.uv\.)?index\]\]"
+    r"|[\w-]\.[a-z]+(?::\d+)?(?:/[\w.-]+)*/simple\b(?!\.)"
+    r"|://[^\s/]+(?:/[\w.-]+)*/simple\b(?!\.)",
+    re.MULTILINE,
+)
 
 
 def imported_folders(source: str, module: tuple[str, ...], is_package: bool) -> Iterator[str]:
@@ -129,27 +149,88 @@ def test_a_heavy_import_is_caught():
     assert "pooch" in heavy_modules_after("import credo, pooch")
 
 
-def machine_traces(text: str) -> list[str]:
-    return [trace for trace in (*MACHINE_PATHS, *INDEX_ADDRESSES) if trace in text]
-
-
-def test_no_file_names_a_machine_or_an_index():
+def tracked_files() -> list[Path]:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a git checkout: tracked files unknown")
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [file for file in files if file.is_file()]  # not one that was just moved
+
+
+def machine_traces(text: str, own_folders: set[str]) -> list[str]:
+    """Absolute paths that only some machines have, and package indexes.
+
+    A path that begins with a folder of the repository is meant from its root.
+    """
+    paths = [
+        match.group()
+        for match in ABSOLUTE_PATH.finditer(text)
+        if match["first"] not in own_folders | set(SYSTEM_FOLDERS)
+    ]
+    return paths + [match.group() for match in PACKAGE_INDEX.finditer(text)]
+
+
+def test_no_file_names_a_machine_or_an_index():
+    files = tracked_files()
+    own_folders = {file.relative_to(ROOT).parts[0] for file in files}
     wrong = {
         str(file.relative_to(ROOT)): traces
         for file in files
-        if file.is_file() and file != Path(__file__).resolve()
-        if (traces := machine_traces(file.read_text("utf-8", errors="replace")))
+        if b"\0" not in (content := file.read_bytes())  # an image
+        if (traces := machine_traces(content.decode("utf-8", errors="replace"), own_folders))
     }
     assert not wrong
 
 
-def test_a_machine_path_is_caught():
-    assert machine_traces("open('/work/data.csv')") == ["/work/"]
-    assert machine_traces("pip install --extra-index-url x y")
-    assert not machine_traces("pip install -c constraints.txt -e .")
+# Put together from parts, so that this file names no machine either.
+FOLDER = "/".join(["", "home", "someone"])
+INDEX = "/".join(["packages.example.org", "simple"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"open('{FOLDER}/data.csv')",
+        f'data = f"{FOLDER}"',
+        f"See {FOLDER}/notes.md.",
+        f"[notes]({FOLDER}/notes.md)",
+        f"run >{FOLDER}/log",
+        f"PATH=bin:{FOLDER}/bin",
+        f"file://{FOLDER}",
+        "/".join(["(", "tmp", "a1b2", "c"]),
+        f"pip install --{'index-url'} x y",
+        f"pip install --{'extra-index-url'}=x y",
+        f"uv pip install --{'default-index'} x y",
+        f"uv add {'--index'} x y",
+        f"pip install {'-i'} x y",
+        f"pip install --{'find-links'} wheels y",
+        f"export PIP_{'INDEX_URL'}=x",
+        f"export UV_{'INDEX'}=x",
+        f"[global]\n{'index-url'} = x",
+        f"[[{'tool.uv.index'}]]",
+        f"https://{INDEX}/",
+        f"at {INDEX}",
+        "http://" + "/".join(["localhost:3141", "root", "simple"]),
+    ],
+)
+def test_a_machine_or_an_index_is_caught(text):
+    assert machine_traces(text, {"docs"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install -c constraints.txt -e .",
+        "https://github.com/someone/credo/blob/main/README.md",
+        "https://example.org/a/simple.html, a/simple/rule, and/or/not",
+        "N/B, 1/n/2, (a + b)/two/three, ‖w‖/num/data, x²/num/data",
+        "<b>x</b></td>, <br/>, s.replace(/ab/g, '')",
+        "[page](docs/results/index.md), [page](/docs/results/index.md), ../results/index.md",
+        "#!/usr/bin/env python, 2>/dev/null, open('/proc/self/maps'), ~/data/x, $HOME/data/x",
+        "f'{folder}/data/x', **/data/x, r'\\/data/x', the folder /tmp",
+    ],
+)
+def test_other_slashes_pass(text):
+    assert not machine_traces(text, {"docs"})

@@ -42,7 +42,7 @@ class Compare:
     hidden: Hidden = None
     """Units of each hidden layer; by default 50, and 500 for lenet."""
     target_noise: TargetNoise = None
-    """Known standard deviation of a quantity around the function; by default it is learnt."""
+    """Known standard deviation of a quantity around the function; by default it is learned."""
     num_draws: int = 100
     """Posterior draws to average over."""
     data_dir: DataFolder = None

@@ -10,8 +10,8 @@ from typing import Annotated
 from tyro.conf import arg
 
 import credo
-from credo.app.inputs import Data, DataFolder, ModelFile, digest, is_table, model_rows
-from credo.app.predict import noiseless, predict_in_units
+from credo.app.inputs import Data, DataFolder, ModelFile, digest, is_table, model_inputs, model_rows
+from credo.app.predict import noiseless
 from credo.app.text import score_table
 from credo.evaluation import Estimate
 
@@ -41,11 +41,12 @@ class Evaluate:
 
     def run(self) -> None:
         posterior = credo.load(self.model)
-        rows = model_rows(posterior, self.data, self.data_dir, with_target=True)
+        rows = model_rows(posterior, self.data, self.data_dir)
         elsewhere = None
         if self.ood is not None:
-            elsewhere = model_rows(posterior, self.ood, self.data_dir, with_target=False)
-        if is_table(self.data) and digest(self.data) == posterior.record.extra.get("digest"):
+            elsewhere = model_inputs(posterior, self.ood, self.data_dir)
+        origin = posterior.record.origin
+        if origin is not None and is_table(self.data) and digest(self.data) == origin.digest:
             warnings.warn(
                 f"the model was fitted on rows of '{self.data}', which flatters these scores; "
                 "credo fit printed those of the rows it had set aside",
@@ -53,18 +54,20 @@ class Evaluate:
                 stacklevel=2,
             )
         used = noiseless(posterior) if self.naive else posterior
-        predicted = predict_in_units(used, rows.x, self.num_draws)
-        other = elsewhere and predict_in_units(used, elsewhere.x, self.num_draws)
-        assert rows.y is not None
+        predicted = credo.predict(used, rows.x, self.num_draws)
+        other = None if elsewhere is None else credo.predict(used, elsewhere, self.num_draws)
         scores = credo.evaluate(predicted, rows.y, other)
         print(as_json(scores) if self.json else score_table(scores))
 
 
 def as_json(scores: Mapping[str, Estimate]) -> str:
     """`{"accuracy": {"value": …, "error": …}, …}`; what is not a finite number is null."""
-    finite = lambda number: number if math.isfinite(number) else None  # noqa: E731
     named = {
-        name: {"value": finite(score.value), "error": finite(score.error)}
+        name: {"value": _finite(score.value), "error": _finite(score.error)}
         for name, score in scores.items()
     }
     return json.dumps(named, indent=2)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -7,10 +7,10 @@ from typing import Annotated
 from tyro.conf import arg
 
 import credo
-from credo.app.fit import print_report
 from credo.app.inputs import DataFolder, ModelFile
-from credo.app.outputs import check_output, checkpoint_of, remove_leftovers, resumable
-from credo.app.training import MovedTable, remembering, training_again
+from credo.app.job import Job
+from credo.app.training import MovedTable
+from credo.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,13 @@ class Extend:
     """Folder of data sets."""
 
     def run(self) -> None:
-        check_output(self.out)
-        posterior = credo.load(self.model)
-        rows = training_again(posterior, self.data, self.data_dir)
-        check_output(self.out, [rows.extra["data"]])
-        checkpoint = checkpoint_of(self.out)
-        with resumable(checkpoint):
-            larger = credo.extend(
-                posterior, rows.train, self.size, rows.seed, checkpoint=checkpoint,
-                keep_checkpoint=True,  # until the model is on disk
+        job = Job(self.out)
+        smaller, rows = job.load(self.model, self.data, self.data_dir)
+
+        def work(checkpoint: Path | None) -> Posterior:
+            return credo.extend(
+                smaller, rows.train, self.size, rows.seed, checkpoint=checkpoint,
+                keep_checkpoint=True,
             )  # fmt: skip
-        larger = remembering(larger, rows)
-        credo.save(larger, self.out)
-        checkpoint.unlink(missing_ok=True)
-        remove_leftovers(self.out)
-        print_report(self.out, larger, rows)
+
+        job.report(job.run(rows, work), rows)

@@ -1,6 +1,5 @@
 """`credo fit`: learn from data, save the posterior; killed and started again, it goes on."""
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +7,17 @@ from typing import Annotated
 from tyro.conf import arg
 
 import credo
-from credo.app.hyperparameters import hyperparameters
+from credo.app.hyperparameters import hyperparameters, with_flags
 from credo.app.inputs import Data, DataFolder
+from credo.app.job import Job
 from credo.app.networks import Hidden, NetworkName, TargetNoise, chosen_network
-from credo.app.outputs import check_output, checkpoint_of, remove_leftovers, resumable
-from credo.app.predict import predict_in_units
-from credo.app.text import score_table
-from credo.app.training import Training, check_target, named_training, table_training
+from credo.app.training import Training, check_target, training_rows
+from credo.data import Origin, Units
 from credo.data.encoder import TableTask
 from credo.errors import CredoError
 from credo.inference import Method
 from credo.inference.registry import method_named
-from credo.model import standardized_noise
+from credo.model import Model, standardized_noise
 from credo.posterior import Posterior
 
 MEMBER = "member_"  # before the hyper-parameters of an ensemble's members
@@ -53,7 +51,7 @@ class Fit:
     prior_scale: float = 1.0
     """Standard deviation of the normal prior over weights."""
     target_noise: TargetNoise = None
-    """Known standard deviation of a quantity around the function; by default it is learnt."""
+    """Known standard deviation of a quantity around the function; by default it is learned."""
     seed: int = 0
     """Fixes the rows set aside and every random number of the run."""
     checkpoint_seconds: float = 20.0
@@ -62,23 +60,26 @@ class Fit:
     """Folder of data sets."""
 
     def run(self) -> None:
-        method, network = self.chosen_method(), chosen_network(self.network, self.hidden)
-        prior = credo.NormalPrior(self.prior_scale)
-        check_output(self.out, [self.data])
-        check_output(self.checkpoint)
+        method, job = self.chosen_method(), Job(self.out)
+        network = chosen_network(self.network, self.hidden)
+        prior = credo.priors.NormalPrior(self.prior_scale)
+        job.check([self.data])
         rows = self.rows()
-        classes = rows.extra["classes"]
-        noise = standardized_noise(self.target_noise, rows.factor)
-        model = credo.default_model(len(classes) if classes else None, network, prior, noise=noise)
-        posterior = self.fit(model, rows, method)
-        credo.save(posterior, self.out)
-        self.checkpoint.unlink(missing_ok=True)
-        remove_leftovers(self.out)
-        print_report(self.out, posterior, rows)
+        model = self.model(rows.units, network, prior)
 
-    @property
-    def checkpoint(self) -> Path:
-        return checkpoint_of(self.out)
+        def work(checkpoint: Path | None) -> Posterior:
+            return credo.fit(
+                model,
+                rows.train,
+                method,
+                self.seed,
+                units=rows.units,
+                checkpoint=checkpoint,
+                checkpoint_seconds=self.checkpoint_seconds,
+                keep_checkpoint=True,
+            )
+
+        job.report(job.run(rows, work), rows)
 
     def chosen_method(self) -> Method:
         cls = method_named(self.method)
@@ -94,38 +95,31 @@ class Fit:
         if not 0 <= self.seed < 2**32:
             raise CredoError(f"--seed must lie between 0 and {2**32 - 1}, got {self.seed}")
         if not self.checkpoint_seconds >= 0:
-            raise CredoError(f"--checkpoint-seconds may not be {self.checkpoint_seconds}")
+            raise CredoError(
+                f"--checkpoint-seconds must be at least 0, got {self.checkpoint_seconds}"
+            )
+        if not 0 <= self.test_fraction < 1:
+            raise CredoError(
+                f"--test-fraction must be at least 0 and below 1, got {self.test_fraction}"
+            )
         check_target(self.data, self.target)
         if self.target is None:
-            return named_training(self.data, self.data_dir, self.seed)
-        return table_training(self.data, self.target, self.task, self.test_fraction, self.seed)
+            return training_rows(Origin(self.data, self.seed), self.data_dir)
+        origin = Origin(
+            self.data,
+            self.seed,
+            target=self.target,
+            task=self.task,
+            test_fraction=self.test_fraction,
+        )
+        return training_rows(origin, self.data_dir)
 
-    def fit(self, model: credo.Model, rows: Training, method: Method) -> Posterior:
-        with resumable(self.checkpoint):
-            return credo.fit(
-                model,
-                rows.train,
-                method,
-                self.seed,
-                checkpoint=self.checkpoint,
-                checkpoint_seconds=self.checkpoint_seconds,
-                keep_checkpoint=True,  # until the model is on disk
-                extra=rows.extra,
-            )
-
-
-def print_report(out: Path, posterior: Posterior, rows: Training) -> None:
-    """What was written, and how well it predicts the rows set aside."""
-    record = posterior.record
-    print(f"{out}: {record.method} on {len(rows.train.x)} rows, {record.seconds:.1f} seconds")
-    if rows.test is None:
-        return
-    predicted = predict_in_units(posterior, rows.test.x, 100)
-    y = rows.test.y
-    if rows.extra["classes"] is None:
-        y = rows.extra["shift"] + rows.extra["factor"] * y
-    print(f"\non {len(rows.test.x)} rows set aside:")
-    print(score_table(credo.evaluate(predicted, y)))
+    def model(
+        self, units: Units, network: credo.networks.Network | None, prior: credo.priors.NormalPrior
+    ) -> Model:
+        num_classes = None if units.classes is None else len(units.classes)
+        noise = standardized_noise(self.target_noise, units.factor)  # type: ignore[arg-type]
+        return credo.default_model(num_classes, network, prior, noise=noise)
 
 
 def fit_with_flags_of(method: type, member: str | None = None) -> type:
@@ -135,14 +129,4 @@ def fit_with_flags_of(method: type, member: str | None = None) -> type:
     if default is not None:
         inner = hyperparameters(method_named(member or default))
         own += [each._replace(name=MEMBER + each.name) for each in inner]
-    flags = [
-        (
-            each.name,
-            Annotated[each.type, arg(help=each.help)],
-            dataclasses.field(default=each.default),
-        )
-        for each in own
-    ]
-    extended = dataclasses.make_dataclass("Fit", flags, bases=(Fit,), frozen=True, kw_only=True)
-    extended.__doc__ = Fit.__doc__
-    return extended
+    return with_flags(Fit, own)

@@ -1,13 +1,14 @@
 """The fields of a method as the command line shows them."""
 
-import ast
 import dataclasses
 import inspect
-import itertools
-import textwrap
 import typing
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple
 
+from tyro.conf import arg
+
+from credo.fields import field_texts
 from credo.inference import Method
 
 
@@ -20,44 +21,53 @@ class Hyperparameter(NamedTuple):
     help: str
 
 
-def hyperparameters(method: type) -> list[Hyperparameter]:
+def hyperparameters(cls: type, besides: type | None = None) -> list[Hyperparameter]:
     """The fields of a method in order, with the texts that stand below them.
 
+    Args:
+        besides: a class whose fields are left out, such as a base.
+
     Example:
-        >>> rate = hyperparameters(credo.Dropout)[0]
-        >>> rate.name, rate.default, rate.help
-        ('rate', 0.2, 'Drop probability of hidden units.')
+        >>> rate = next(each for each in hyperparameters(credo.Dropout) if each.name == "rate")
+        >>> rate.default, rate.help
+        (0.2, 'Drop probability of hidden units.')
     """
-    hints = typing.get_type_hints(method, include_extras=True)
-    texts = field_texts(method)
+    hints = typing.get_type_hints(cls, include_extras=True)
+    texts = field_texts(cls)
+    left_out = {field.name for field in dataclasses.fields(besides)} if besides else set()
     return [
         Hyperparameter(
-            field.name, _as_flag(hints[field.name]), field.default, texts.get(field.name, "")
+            field.name,
+            _as_flag(hints[field.name], field.default),
+            field.default,
+            " ".join(texts.get(field.name, "").split()),
         )
-        for field in dataclasses.fields(method)
-        if field.metadata.get("flag", True)
+        for field in dataclasses.fields(cls)
+        if field.metadata.get("flag", True) and field.name not in left_out
     ]
 
 
-def _as_flag(hint: Any) -> Any:
-    """A field that takes a method or its name takes its name here."""
-    return str if Method in typing.get_args(hint) else hint
+def _as_flag(hint: Any, default: Any) -> Any:
+    """A field that takes a method, an optimiser or the name of one takes the name here."""
+    takes_objects = hint is Any or Method in typing.get_args(hint)
+    return type(default) if takes_objects else hint
 
 
-def field_texts(cls: type) -> dict[str, str]:
-    """The docstring below each annotated field of a class: Python itself does not keep them."""
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except OSError:  # installed without sources
-        return {}
-    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
-    return {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in itertools.pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-        if isinstance(text.value.value, str)
-    }
+def with_flags(command: type, flags: Iterable[Hyperparameter], **attributes: Any) -> type:
+    """A command with further flags."""
+    fields = [
+        (
+            each.name,
+            Annotated[each.type, arg(help=each.help)],
+            dataclasses.field(default=each.default, kw_only=True),
+        )
+        for each in flags
+    ]
+    extended = dataclasses.make_dataclass(
+        command.__name__, fields, bases=(command,), frozen=True, namespace=attributes
+    )
+    extended.__doc__ = command.__doc__
+    return extended
 
 
 def flag(name: str) -> str:

@@ -55,8 +55,7 @@ class Landscape:
     """Folder of data sets."""
 
     def run(self) -> None:
-        from credo.experiments.landscape_findings import Study
-        from credo.experiments.landscape_study import explore
+        from credo.landscape import Study, explore
         from credo.model import default_model
         from credo.report.landscape_page import write_landscape
 

@@ -7,12 +7,12 @@ from typing import Annotated
 from tyro.conf import arg
 
 import credo
-from credo.app.fit import print_report
+from credo.app.hyperparameters import hyperparameters, with_flags
 from credo.app.inputs import DataFolder, ModelFile
-from credo.app.outputs import check_output, remove_leftovers
-from credo.app.training import MovedTable, remembering, training_again
-from credo.inference.curvature import Curvature
-from credo.inference.laplace import Layers, Structure
+from credo.app.job import Job
+from credo.app.training import MovedTable
+from credo.inference.method import DescentMethod
+from credo.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -23,34 +23,29 @@ class LaplaceOf:
     """Model written by `credo fit`, with one set of weights: --method map, dropout and the like."""
     out: Annotated[Path, arg(metavar="FILE")]
     """File to write the posterior to."""
-    structure: Structure = "kron"
-    """kron (by layers), full, diagonal, or subnetwork (full over num_weights weights)."""
-    layers: Layers = "last"
-    """Which layers are uncertain: the last, or all."""
-    curvature: Curvature = "ggn"
-    """ggn (generalised Gauss-Newton) or fisher (empirical, at the labels seen)."""
-    num_weights: int = 100
-    """Weights of the subnetwork, those of largest variance."""
-    tune_prior: bool = True
-    """Whether prior scales, and a learnt noise, are multiplied by what maximises the evidence."""
-    linearized: bool = True
-    """Whether draws are of the linearised network, or weights of the network itself."""
     data: MovedTable = None
     """Where the table is now, if it was moved since the fit."""
     data_dir: DataFolder = None
     """Folder of data sets."""
 
     def run(self) -> None:
-        check_output(self.out)
-        trained = credo.load(self.model)
-        rows = training_again(trained, self.data, self.data_dir)
-        check_output(self.out, [rows.extra["data"]])
-        posterior = credo.laplace(
-            trained, rows.train, self.structure, layers=self.layers, curvature=self.curvature,
-            num_weights=self.num_weights, tune_prior=self.tune_prior,
-            linearized=self.linearized,
-        )  # fmt: skip
-        posterior = remembering(posterior, rows)
-        credo.save(posterior, self.out)
-        remove_leftovers(self.out)
-        print_report(self.out, posterior, rows)
+        job = Job(self.out, is_resumable=False)
+        trained, rows = job.load(self.model, self.data, self.data_dir)
+
+        def work(_: Path | None) -> Posterior:
+            return credo.laplace(trained, rows.train, **self.options())
+
+        job.report(job.run(rows, work), rows)
+
+    def options(self) -> dict:
+        return {each.name: getattr(self, each.name) for each in laplace_fields()}
+
+
+def laplace_fields() -> list:
+    """The fields of `credo.Laplace` that do not belong to its training."""
+    return hyperparameters(credo.Laplace, besides=DescentMethod)
+
+
+def laplace_with_flags() -> type:
+    """`LaplaceOf` with the fields of `credo.Laplace` as further flags."""
+    return with_flags(LaplaceOf, laplace_fields())

@@ -1,4 +1,4 @@
-"""Entry point of the command line: parse, run, and say in one line what went wrong.
+"""Entry point of the command line: parse, run, and print in one line what went wrong.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted (Ctrl-C), 141 nobody reads the output any more.
 """
@@ -30,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as stop:  # tyro leaves this way after showing help
             return int(stop.code or 0)
         except CredoError as error:
-            return _say(f"error: {error}", 2)
+            return _print_line(f"error: {error}", 2)
         except KeyboardInterrupt as stop:
             if hasattr(signal, "setitimer"):
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            code = _say(str(stop) or "interrupted", 130)
+            code = _print_line(str(stop) or "interrupted", 130)
             return code if arguments is not None else _leave(code)
         except BrokenPipeError:
             _discard_output()
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             _discard_output()
             where = error.filename or "standard output"  # files have names, the output has none
-            return _say(f"error: cannot read or write {where}: {error.strerror or error}", 2)
+            return _print_line(f"error: cannot read or write {where}: {error.strerror or error}", 2)
     return 0
 
 
-def _say(text: str, code: int) -> int:
+def _print_line(text: str, code: int) -> int:
     print(" ".join(text.split()), file=sys.stderr)
     return code
 
@@ -80,7 +80,7 @@ def _discard_output() -> None:
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _say(f"warning: {message}", 0)
+        _print_line(f"warning: {message}", 0)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

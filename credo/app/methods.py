@@ -1,4 +1,4 @@
-"""`credo methods`: what there is, and what each method can be told."""
+"""`credo methods`: which methods there are, and the flags of each."""
 
 from dataclasses import dataclass
 from typing import Annotated

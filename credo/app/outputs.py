@@ -13,7 +13,9 @@ def check_output(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     check_writable(path)
     for source in map(Path, inputs):
         if source.exists() and path.exists() and source.samefile(path):
-            raise CredoError(f"--out would overwrite '{source}', which is read; name another file")
+            raise CredoError(
+                f"--out would overwrite '{source}', which is an input; name another file"
+            )
 
 
 def remove_leftovers(path: Path) -> None:
@@ -28,16 +30,17 @@ def checkpoint_of(path: Path) -> Path:
 
 
 @contextmanager
-def resumable(checkpoint: Path) -> Iterator[None]:
-    """Say how to go on with a run that was interrupted; a run that diverged starts afresh."""
+def resumable(checkpoint: Path | None) -> Iterator[None]:
+    """Tell how to go on with a run that was interrupted; a run that diverged starts afresh."""
     try:
         yield
     except DivergedError:
         # The same command would only diverge again, and a better one start afresh.
-        checkpoint.unlink(missing_ok=True)
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
         raise
     except KeyboardInterrupt:
         how = "nothing was written"
-        if checkpoint.exists():
+        if checkpoint is not None and checkpoint.exists():
             how = f"give the same command again to go on from {checkpoint}"
         raise KeyboardInterrupt(f"interrupted; {how}") from None

@@ -2,11 +2,7 @@
 
 import dataclasses
 import difflib
-import io
-import itertools
-import re
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stderr
 from typing import Annotated, Any, Protocol, Union
 
 import tyro
@@ -18,9 +14,10 @@ from credo.app.extend import Extend
 from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import flag, summary
 from credo.app.landscape import Landscape
-from credo.app.laplace import LaplaceOf
+from credo.app.laplace import LaplaceOf, laplace_with_flags
 from credo.app.methods import Methods
 from credo.app.predict import Predict
+from credo.app.refusals import refusing_in_one_line
 from credo.app.reproduce import Reproduce, experiment_in, reproduce_with_flags_of
 from credo.app.theatre import Theatre
 from credo.app.update import Update
@@ -68,6 +65,8 @@ def parse(arguments: Sequence[str]) -> Command:
     method = value_of("--method", arguments) if arguments[0] == "fit" else None
     if method is not None:
         commands["fit"] = fit_with_flags_of(method_named(method), value_of("--member", arguments))
+    if arguments[0] == "laplace":
+        commands["laplace"] = laplace_with_flags()
     experiment = experiment_in(arguments) if arguments[0] == "reproduce" else None
     if experiment is not None:
         commands["reproduce"] = reproduce_with_flags_of(experiment_named(experiment))
@@ -100,38 +99,14 @@ def _read(commands: dict[str, type], arguments: list[str]) -> Command:
         for name, cls in commands.items()
     ]
     union: Any = Union[tuple(named)]  # noqa: UP007
-    complaint = io.StringIO()
-    try:
-        with redirect_stderr(complaint):
-            return tyro.cli(
-                union,
-                prog="credo",
-                description=DESCRIPTION,
-                args=arguments,
-                config=(tyro.conf.FlagCreatePairsOff,),
-            )
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise CredoError(
-            f"{in_one_line(complaint.getvalue())} (see credo {arguments[0]} --help)"
-        ) from None
-
-
-def in_one_line(message: str) -> str:
-    """What a message of tyro says between its title and its second part, without the frame.
-
-    Example:
-        >>> in_one_line("╭─ Error ─╮\\n│ --rate: no │\\n│ number │\\n│ ─── │\\n│ Help │\\n╰───╯")
-        '--rate: no number'
-    """
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
-    lines = [line.strip(" │") for line in plain.strip().splitlines()]
-    rule = re.compile("[─╰╯-]{2,}")
-    body = itertools.dropwhile(rule.fullmatch, lines[1:])
-    return " ".join(
-        " ".join(itertools.takewhile(lambda line: not rule.fullmatch(line), body)).split()
-    )
+    with refusing_in_one_line(f"(see credo {arguments[0]} --help)"):
+        return tyro.cli(
+            union,
+            prog="credo",
+            description=DESCRIPTION,
+            args=arguments,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
 
 
 def check_flags(command: type, name: str, arguments: Sequence[str], method: str | None) -> None:

@@ -3,18 +3,18 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from tyro.conf import arg
 
 import credo
-from credo.app.inputs import Data, DataFolder, ModelFile, model_rows
+from credo.app.inputs import Data, DataFolder, ModelFile, model_inputs
 from credo.app.outputs import check_output
 from credo.errors import CredoError
 from credo.files import atomic_path
 from credo.posterior import Posterior
-from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive
+from credo.predictive import CategoricalPredictive, Predictive
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,9 @@ class Predict:
                 raise CredoError(f"--out must end in .csv or .parquet, got '{self.out}'")
             check_output(self.out, [self.model, self.data])
         posterior = credo.load(self.model)
-        rows = model_rows(posterior, self.data, self.data_dir, with_target=False)
+        x = model_inputs(posterior, self.data, self.data_dir)
         used = noiseless(posterior) if self.naive else posterior
-        predicted = predict_in_units(used, rows.x, self.num_draws)
-        write_columns(prediction_columns(predicted, posterior), self.out)
+        write_columns(prediction_columns(credo.predict(used, x, self.num_draws)), self.out)
 
 
 def noiseless(posterior: Posterior) -> Posterior:
@@ -62,33 +61,23 @@ def noiseless(posterior: Posterior) -> Posterior:
     )
 
 
-def predict_in_units(posterior: Posterior, x: np.ndarray, num_draws: int) -> Predictive:
-    """Predictions in the units of the target as the user gave it."""
-    predicted = credo.predict(posterior, x, num_draws)
-    if isinstance(predicted, CategoricalPredictive):
-        return predicted
-    extra = posterior.record.extra
-    return predicted.rescaled(extra.get("shift", 0.0), extra.get("factor", 1.0))
-
-
-def prediction_columns(predicted: Predictive, posterior: Posterior) -> dict[str, np.ndarray]:
-    if isinstance(predicted, NormalPredictive):
+def prediction_columns(predicted: Predictive) -> dict[str, np.ndarray]:
+    if not isinstance(predicted, CategoricalPredictive):
         return _quantity_columns(predicted)
-    count = predicted.probs.shape[1]
-    classes = posterior.record.extra.get("classes") or list(map(str, range(count)))
-    probabilities = {f"p_{label}": predicted.probs[:, i] for i, label in enumerate(classes)}
+    classes = predicted.classes or tuple(map(str, range(predicted.probs.shape[1])))
+    probabilities = {f"p_{name}": predicted.probs[:, code] for code, name in enumerate(classes)}
     return {
-        "predicted": np.array(classes, dtype=object)[predicted.labels],
+        "predicted": predicted.labels,
         **probabilities,
         "entropy": predicted.entropy,
         "mutual_information": predicted.mutual_information,
     }
 
 
-def _quantity_columns(predicted: NormalPredictive) -> dict[str, np.ndarray]:
-    if predicted.means.shape[2] > 1:
+def _quantity_columns(predicted: Any) -> dict[str, np.ndarray]:
+    if predicted.mean.ndim > 1:
         raise CredoError(
-            f"the model has {predicted.means.shape[2]} targets, the command line writes one; "
+            f"the model has {predicted.mean.shape[1]} targets, the command line writes one; "
             "use credo.predict in Python"
         )
     lower, upper = predicted.interval(0.95)
@@ -106,11 +95,11 @@ def write_columns(columns: dict[str, np.ndarray], out: Path | None) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(columns)
-    if out is None:
+    if out is None:  # six digits to read; a file has all of them
         frame.to_csv(sys.stdout, index=False, float_format="%.6g")
         return
     with atomic_path(out) as temporary:
         if out.suffix.lower() == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
-            frame.to_csv(temporary, index=False, float_format="%.6g")
+            frame.to_csv(temporary, index=False)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from credo.app.hyperparameters import hyperparameters, summary
+from credo.app.hyperparameters import hyperparameters, summary, with_flags
 from credo.app.inputs import DataFolder
 from credo.app.text import columns
 from credo.errors import CredoError
@@ -56,7 +56,7 @@ def check_folder(folder: Path) -> None:
     """Raise now, before minutes of work, if files could not be written to `folder` after it."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise CredoError(f"--out must name a folder, and '{existing}' is a file")
+        raise CredoError(f"--out needs a folder; '{existing}' is a file")
     if not os.access(existing, os.W_OK):
         raise CredoError(f"cannot write to the folder '{existing}': permission denied")
 
@@ -73,16 +73,4 @@ def experiment_in(arguments: Sequence[str]) -> str | None:
 
 def reproduce_with_flags_of(experiment: type[Experiment]) -> type:
     """`Reproduce` with the settings of an experiment as further flags."""
-    flags = [
-        (
-            each.name,
-            Annotated[each.type, arg(help=each.help)],
-            dataclasses.field(default=each.default),
-        )
-        for each in hyperparameters(experiment)
-    ]
-    extended = dataclasses.make_dataclass(
-        "Reproduce", flags, bases=(Reproduce,), frozen=True, namespace={"experiment": experiment}
-    )
-    extended.__doc__ = Reproduce.__doc__
-    return extended
+    return with_flags(Reproduce, hyperparameters(experiment), experiment=experiment)

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from tyro.conf import arg
 
 import credo
 from credo.app.inputs import Data, DataFolder, ModelFile, model_rows
-from credo.app.outputs import check_output, remove_leftovers
+from credo.app.job import Job
+from credo.app.outputs import check_output
+from credo.app.training import Training
+from credo.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Update:
     """Take new rows into a model that was fitted with --method denfi or exact.
 
     For denfi the table holds all rows so far, old and new, unless the model was fitted with
-    --memory new: then, and for exact, the new rows alone.
+    --memory new: then, and for exact, the new rows alone. A run that was killed goes on where it
+    was when the same command is given again.
     """
 
     model: ModelFile
@@ -33,14 +36,15 @@ class Update:
 
     def run(self) -> None:
         check_output(self.out, [self.data])
-        posterior = credo.load(self.model)
-        rows = model_rows(posterior, self.data, self.data_dir, with_target=True)
-        assert rows.y is not None
-        extra = posterior.record.extra
-        y = rows.y
-        if not extra.get("classes"):
-            y = (np.asarray(y) - extra.get("shift", 0.0)) / extra.get("factor", 1.0)
-        updated = credo.update(posterior, (rows.x, y), key=self.seed)
-        credo.save(updated, self.out)
-        remove_leftovers(self.out)
-        print(f"updated with {len(rows.x):,} rows in {updated.record.seconds:.1f} s: {self.out}")
+        before = credo.load(self.model)
+        job = Job(self.out, is_resumable=before.record.method == "denfi")
+        job.check()
+        new = model_rows(before, self.data, self.data_dir)
+        rows = Training(new, None, before.record.units, before.record.origin)
+
+        def work(checkpoint: Path | None) -> Posterior:
+            return credo.update(before, rows.train, key=self.seed, checkpoint=checkpoint)
+
+        updated = job.run(rows, work)
+        seconds = updated.record.seconds
+        print(f"updated with {rows.num_rows:,} rows in {seconds:.1f} s: {self.out}")

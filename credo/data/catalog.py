@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from credo.data.dataset import Dataset
 from credo.data.images import load_cifar10, load_idx, load_omniglot, load_svhn_crops
-from credo.data.sources import DataDir
+from credo.data.locate import DataDir
 from credo.data.tabular import adbench_names, load_adbench, load_embedded, load_uci, uci_names
 from credo.data.text import TEXT_NAMES, load_text
 from credo.errors import CredoError

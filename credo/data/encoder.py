@@ -1,17 +1,17 @@
-"""What is learnt from a user's table and kept with the model: small, readable, plain JSON."""
+"""What is learned from a user's table and kept with the model, as plain values."""
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from credo.errors import CredoError
+from credo.saving import Saveable
 
 TableTask = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True)
-class NumericColumn:
+class NumericColumn(Saveable):
     """A column of numbers: `(value - mean) / std`, where a missing value counts as `fill`.
 
     `fill` is the training median; `indicator` adds a 0/1 column that marks missing values, and is
@@ -24,9 +24,12 @@ class NumericColumn:
     fill: float
     indicator: bool
 
+    def __post_init__(self) -> None:
+        _check_scale(self.name, self.mean, self.std)
+
 
 @dataclass(frozen=True)
-class CategoricalColumn:
+class CategoricalColumn(Saveable):
     """A column of labels: one 0/1 column per category, all 0 for a category unseen in training.
 
     `missing` adds a column for missing values, and is set where the training data had some.
@@ -38,7 +41,7 @@ class CategoricalColumn:
 
 
 @dataclass(frozen=True)
-class TargetColumn:
+class TargetColumn(Saveable):
     """The classes in order, or the mean and standard deviation to undo with `y * std + mean`."""
 
     name: str
@@ -47,9 +50,12 @@ class TargetColumn:
     mean: float = 0.0
     std: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_scale(self.name, self.mean, self.std)
+
 
 @dataclass(frozen=True)
-class TableEncoder:
+class TableEncoder(Saveable):
     """How a table becomes numbers: numeric columns first, then categorical ones."""
 
     numeric: tuple[NumericColumn, ...]
@@ -78,35 +84,16 @@ class TableEncoder:
         named = any(not _is_number(label) for label in self.target.classes or ())
         return tuple(c.name for c in self.categorical) + (self.target.name,) * named
 
-    def to_json(self) -> str:
-        """Everything, as JSON text."""
-        return json.dumps(asdict(self), allow_nan=False)
+    def encode(self, frame: Any) -> Any:
+        """Inputs for a network, float32, one row per row; columns are found by name."""
+        from credo.data.table import encode
 
-    @staticmethod
-    def from_json(text: str) -> "TableEncoder":
-        """The encoder that `to_json` wrote."""
-        try:
-            fields = json.loads(text)
-            encoder = TableEncoder(
-                tuple(NumericColumn(**column) for column in fields["numeric"]),
-                tuple(CategoricalColumn(**_tupled(column)) for column in fields["categorical"]),
-                TargetColumn(**_tupled(fields["target"])),
-            )
-            _check_values(encoder)
-            return encoder
-        except (ValueError, TypeError, KeyError) as error:
-            raise CredoError(f"the stored table encoding is damaged ({error})") from error
+        return encode(self, frame)
 
 
-def _check_values(encoder: TableEncoder) -> None:
-    scales = [(column.mean, column.std) for column in encoder.numeric]
-    scales += [(encoder.target.mean, encoder.target.std)]
-    scales += [(column.fill, 1.0) for column in encoder.numeric]
-    labels = [label for column in encoder.categorical for label in column.categories]
-    if not all(math.isfinite(mean) and 0 < std < math.inf for mean, std in scales):
-        raise ValueError("a mean or standard deviation is not a number")
-    if not all(isinstance(text, str) for text in (*encoder.columns, encoder.target.name, *labels)):
-        raise ValueError("a name or category is not text")
+def _check_scale(name: str, mean: float, std: float) -> None:
+    if not (math.isfinite(mean) and 0 < std < math.inf):
+        raise CredoError(f"column {name!r} has no finite mean and positive standard deviation")
 
 
 def _is_number(text: str) -> bool:
@@ -115,9 +102,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _tupled(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-    }

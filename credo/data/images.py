@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from credo.data.dataset import Dataset, Split
-from credo.data.sources import DataDir, locate, reading
+from credo.data.locate import DataDir, locate, reading
 from credo.errors import CredoError
 
 DIGITS = tuple("0123456789")

@@ -11,6 +11,7 @@ from credo.data.columns import (
     encode_numeric,
     fit_categorical,
     fit_numeric,
+    numbers,
 )
 from credo.data.dataset import Dataset, make_split
 from credo.data.encoder import TableEncoder, TableTask, TargetColumn
@@ -97,6 +98,14 @@ def encode_target(encoder: TableEncoder, frame: "pd.DataFrame") -> np.ndarray:
     return target_values(encoder.target, frame)
 
 
+def own_targets(encoder: TableEncoder, frame: "pd.DataFrame") -> np.ndarray:
+    """Class numbers, or quantities in their own units."""
+    if encoder.target.classes is None:
+        check_target(frame, encoder.target.name)
+        return numbers(frame, encoder.target.name)
+    return target_values(encoder.target, frame)
+
+
 def load_table(
     path: str | os.PathLike[str],
     target: str,
@@ -107,8 +116,7 @@ def load_table(
 ) -> tuple[Dataset, TableEncoder]:
     """A user's file as a data set, and the encoding, fitted on its training part alone.
 
-    A regression target is standardized too: predictions go back by `y * std + mean` with the
-    `mean` and `std` of `encoder.target`.
+    Inputs are encoded, targets are in their own units: `Units.of_table(encoder)` knows both.
     """
     frame = read_table(path)
     task = task or infer_task(frame, target)
@@ -116,7 +124,7 @@ def load_table(
     parts = split_table(frame, test_fraction, seed, target=balanced)
     encoder = fit_encoder(parts[0], target, task)
     train, test = (
-        make_split(encode(encoder, part), encode_target(encoder, part), task) for part in parts
+        make_split(encode(encoder, part), own_targets(encoder, part), task) for part in parts
     )
     classes = encoder.target.classes
     return Dataset(str(path), task, train, test, classes, features=encoder.features), encoder

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from credo.data.dataset import Dataset, Split, Task, make_split
-from credo.data.sources import DataDir, known_files, locate, reading
+from credo.data.locate import DataDir, known_files, locate, reading
 from credo.errors import CredoError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from credo.data.dataset import Dataset, Split, Texts
-from credo.data.sources import DataDir, locate, reading
+from credo.data.locate import DataDir, locate, reading
 from credo.data.tabular import random_split
 from credo.errors import CredoError
 

@@ -3,7 +3,7 @@
 Plain functions of arrays. Metrics return an `Estimate`: a value and its standard error.
 """
 
-from credo.evaluation import classification, diagnostics, ood, regression, uncertainty
+from credo.evaluation import classification, diagnostics, ood, regression
 from credo.evaluation.estimate import Estimate, mean_estimate
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "mean_estimate",
     "ood",
     "regression",
-    "uncertainty",
 ]

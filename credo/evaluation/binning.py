@@ -21,8 +21,8 @@ def equal_mass(confidence: np.ndarray, bins: int) -> np.ndarray:
     return ranks * bins // len(confidence)
 
 
-def calibration_error(cells: np.ndarray, surplus: np.ndarray, num_cells: int) -> Estimate:
-    """Sum over cells of |G|, G = (1/n) Σ surplus of the data in the cell.
+def calibration_error(bin_numbers: np.ndarray, residuals: np.ndarray, bins: int) -> Estimate:
+    """Sum over bins of |G|, G = (1/n) Σ residuals of the data in the bin.
 
     The error is a bootstrap of the gaps G. The observed gaps hold noise already, and scattering
     them once more would make |G| of a calibrated forecast seem to vary too much; so they are shrunk
@@ -30,11 +30,11 @@ def calibration_error(cells: np.ndarray, surplus: np.ndarray, num_cells: int) ->
     within some 15 %; at the kink of |G| a bootstrap is never exact.
 
     Args:
-        cells: (n, C) cell numbers; datum i adds surplus[i, c] to cell cells[i, c].
-        surplus: (n, C) hit − confidence.
+        bin_numbers: (n,), the bin of each datum.
+        residuals: (n,), hit − confidence.
     """
-    num_data = len(cells)
-    sums = _grouped_sums(cells, surplus, num_cells) / num_data
+    num_data = len(bin_numbers)
+    sums = _grouped_sums(bin_numbers, residuals, bins) / num_data
     gaps = sums.sum(axis=0)
     value = float(np.abs(gaps).sum())
     if num_data < 2:
@@ -51,10 +51,9 @@ def _without_noise(gaps, deviations):
     return gaps * math.sqrt(signal / power) if power > 0 else gaps
 
 
-def _grouped_sums(cells, surplus, num_cells):
-    """Surplus per (group, cell): pooled at random, so that resampling costs the same for any n."""
-    num_groups = min(len(cells), GROUPS)
-    groups = np.random.default_rng(0).permutation(len(cells)) % num_groups
-    flat = groups[:, None] * num_cells + cells
-    sums = np.bincount(flat.ravel(), surplus.ravel(), minlength=num_groups * num_cells)
-    return sums.reshape(num_groups, num_cells)
+def _grouped_sums(bin_numbers, residuals, bins):
+    """Sums per (group, bin): pooled at random, so that resampling costs the same for any n."""
+    num_groups = min(len(bin_numbers), GROUPS)
+    groups = np.random.default_rng(0).permutation(len(bin_numbers)) % num_groups
+    sums = np.bincount(groups * bins + bin_numbers, residuals, minlength=num_groups * bins)
+    return sums.reshape(num_groups, bins)

@@ -32,20 +32,20 @@ def as_array(values: ArrayLike, name: str, dims: tuple[int, ...] = (1,)) -> np.n
     return array
 
 
-def as_probabilities(values: ArrayLike, name: str = "probs") -> np.ndarray:
+def as_probabilities(values: ArrayLike) -> np.ndarray:
     """Probabilities of shape (n, K): within [0, 1], rows that sum to one."""
-    probs = as_array(values, name, dims=(2,))
+    probs = as_array(values, "probs", dims=(2,))
     low, high = probs.min(), probs.max()
     if low < 0 or high > 1 + SUM_TOLERANCE:
         raise CredoError(
-            f"{name} ranges from {low:.4g} to {high:.4g}; expected probabilities within [0, 1]: "
+            f"probs ranges from {low:.4g} to {high:.4g}; expected probabilities within [0, 1]: "
             "pass the softmax of the logits."
         )
     sums = probs.sum(axis=1)
     row = np.abs(sums - 1).argmax()
     if abs(sums[row] - 1) > SUM_TOLERANCE:
         raise CredoError(
-            f"{name}[{row}] sums to {sums[row]:.4g} over {probs.shape[1]} classes; expected 1: "
+            f"probs[{row}] sums to {sums[row]:.4g} over {probs.shape[1]} classes; expected 1: "
             "normalize the rows (for two classes pass both columns, 1 - p and p)."
         )
     return probs

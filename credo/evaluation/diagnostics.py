@@ -45,13 +45,8 @@ def ess_tail(draws: ArrayLike) -> np.ndarray:
     return _per_quantity(_ess_tail, draws)
 
 
-def ess_mean(draws: ArrayLike) -> np.ndarray:
-    """Effective sample size of the draws as they are, for the mean; infinite variance spoils it."""
-    return _per_quantity(lambda chains: _or_zero(effective_sample_size(chains)), draws)
-
-
 def mcse_mean(draws: ArrayLike) -> np.ndarray:
-    """Monte-Carlo standard error of the mean of all draws, sd / sqrt(ess_mean)."""
+    """Monte-Carlo standard error of the mean of all draws: sd / sqrt(effective sample size)."""
     return _per_quantity(_mcse_mean, draws)
 
 

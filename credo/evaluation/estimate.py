@@ -55,9 +55,7 @@ def mean_estimate(values: ArrayLike) -> Estimate:
     return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
 
 
-def bootstrap(
-    statistic: Callable, *sizes: int, resamples: int = RESAMPLES, seed: int = 0
-) -> np.ndarray:
+def bootstrap(statistic: Callable, *sizes: int, resamples: int = RESAMPLES) -> np.ndarray:
     """Values of a statistic over data sets drawn again with replacement, one row per resample.
 
     Args:
@@ -72,7 +70,7 @@ def bootstrap(
         >>> bootstrap(lambda weights: weights @ values / 3, 3, resamples=5).shape
         (5,)
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows = max(1, BLOCK // sum(sizes))
     blocks = [min(rows, resamples - start) for start in range(0, resamples, rows)]
     return np.concatenate([statistic(*(_weights(rng, n, size) for size in sizes)) for n in blocks])

@@ -25,9 +25,9 @@ def auroc(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
         0.875
     """
     scores_in, scores_out = _read(scores_in, scores_out)
-    place_out = mean_estimate(_share_below(scores_in, scores_out))
-    place_in = mean_estimate(_share_below(scores_out, scores_in))
-    return Estimate(place_out.value, math.hypot(place_out.error, place_in.error))
+    placement_out = mean_estimate(_share_below(scores_in, scores_out))
+    placement_in = mean_estimate(_share_below(scores_out, scores_in))
+    return Estimate(placement_out.value, math.hypot(placement_out.error, placement_in.error))
 
 
 def aupr(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
@@ -81,25 +81,25 @@ def _from_counts(statistic, scores_in, scores_out):
     """Estimate of a statistic of how many are flagged in and out, per falling threshold."""
     scores_in, scores_out = _read(scores_in, scores_out)
     thresholds = np.unique(np.concatenate([scores_in, scores_out]))[::-1]
-    flag_in, flag_out = _flagger(scores_in, thresholds), _flagger(scores_out, thresholds)
+    count_in, count_out = _counter(scores_in, thresholds), _counter(scores_out, thresholds)
 
     def weighted(weights_in, weights_out):
-        return statistic(flag_in(weights_in), flag_out(weights_out))
+        return statistic(count_in(weights_in), count_out(weights_out))
 
     sizes = len(scores_in), len(scores_out)
     value = weighted(*(np.ones((1, size), dtype=int) for size in sizes)).item()
     return Estimate(value, bootstrap_error(weighted, *sizes))
 
 
-def _flagger(scores, thresholds):
+def _counter(scores, thresholds):
     """Function of weights (rows, n): the weight of the scores ≥ each threshold."""
     order = np.argsort(-scores)
     reached = np.searchsorted(-scores[order], -thresholds, side="right")
 
-    def flagged(weights):
+    def count(weights):
         return np.pad(np.cumsum(weights[:, order], axis=1), [(0, 0), (1, 0)])[:, reached]
 
-    return flagged
+    return count
 
 
 def _read(scores_in, scores_out):

@@ -1,4 +1,4 @@
-"""Metrics of predicted means, intervals, densities and draws.
+"""Metrics of predicted means, intervals and densities.
 
 `y` is (n,), or (n, d) for d outputs; outputs of one datum are averaged first, since they are not
 independent.
@@ -57,35 +57,6 @@ def interval_width(lower: np.ndarray, upper: np.ndarray) -> Estimate:
     """Mean of upper − lower: of two intervals with the same coverage, the narrower knows more."""
     lower, upper = _interval(lower, upper)
     return mean_estimate(_per_datum(upper - lower))
-
-
-def crps(draws: np.ndarray, y: np.ndarray) -> Estimate:
-    """Continuous ranked probability score E|X − y| − ½ E|X − X'|, in the units of y.
-
-    Unbiased in the number of draws S: the second term runs over pairs of different draws, and is
-    Σ_i (2i − S − 1) x_(i) / (S (S − 1)) for sorted draws.
-
-    Args:
-        draws: (S, n) draws of the target, noise included; S ≥ 2.
-        y: (n,).
-
-    Reference: Gneiting & Raftery, "Strictly proper scoring rules, prediction, and estimation",
-    JASA 2007.
-
-    Example:
-        >>> crps([[0.0], [2.0]], [1.0]).value
-        0.0
-    """
-    draws, y = as_array(draws, "draws", dims=(2,)), as_array(y, "y")
-    num_draws = len(draws)
-    if num_draws < 2 or draws.shape[1] != len(y):
-        raise CredoError(
-            f"draws has shape {draws.shape}; expected (at least 2 draws, {len(y)} targets): "
-            "put the draws on the first axis."
-        )
-    ranks = np.arange(1, num_draws + 1)
-    spread = (2 * ranks - num_draws - 1) @ np.sort(draws, axis=0) / (num_draws * (num_draws - 1))
-    return mean_estimate(np.abs(draws - y).mean(axis=0) - spread)
 
 
 def _interval(lower, upper):

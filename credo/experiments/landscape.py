@@ -13,10 +13,10 @@ import numpy as np
 
 from credo.data import load
 from credo.data.dataset import Split
-from credo.experiments import landscape_plots as plots
-from credo.experiments.landscape_findings import MEMBERS, Findings, Study, comparable
-from credo.experiments.landscape_study import explore
 from credo.experiments.page import Page, Pattern, new_figure
+from credo.landscape import plots
+from credo.landscape.findings import MEMBERS, Findings, Study, between, comparable
+from credo.landscape.study import explore
 from credo.model import Categorical, Model, NormalPrior
 from credo.networks import LeNet
 
@@ -90,11 +90,6 @@ class Landscape:
             "than this one. That it should halve the barrier was asked after a first run had "
             "lowered it by less than a percent.",
         )
-
-
-def between(matrix: np.ndarray) -> np.ndarray:
-    """The entries of different members."""
-    return matrix[~np.eye(len(matrix), dtype=bool)]
 
 
 def widest(found: Findings) -> dict[str, float]:

@@ -1,117 +1,79 @@
-"""What every inference method is: fields that are its hyper-parameters, and pure functions.
+"""What an inference method is: an algorithm on a target, and the posterior that it leaves.
 
-A method is a frozen dataclass, no base class:
+A frozen dataclass with the base `Method` (or `DescentMethod`, for those that minimise a loss):
 
-    plan(num_data) -> Plan                      how long, how many chains, which batches
-    init(key, target, params, batch) -> state   state holds only what the next step needs
+    plan(num_rows) -> Plan                       how long, how many chains, which batches
+    init(key, target, params, batch) -> state    only what the next step needs
     step(key, target, state, batch) -> (state, info)
-    keep(state) -> pytree or None               what the run stores every `thin` steps
+    keep(state) -> pytree or None                what the run stores every `thin` steps
     posterior(target, states, kept) -> Posterior
 
-and, where it can go wrong in its own way,
-
-    check(key, target, params, data) -> None                   raise before any work is done
-    meet(states) -> states                                     exchange between chains, see Plan
-    finish(target, posterior, data) -> posterior               what needs all data after the run
-    warnings(target, posterior, batch, info) -> list of str    what to say after the run
-    remedy() -> str                                            what to change after a NaN
-
-`states` has one state per chain, `kept` leaves have leading axes (chain, draw).
+`states` are stacked, and `kept` has the axes (chain, draw, ...). Everything else has a default here
+or in `Algorithm`, and wrappers such as `Ensemble` pass all of it on.
 """
 
-import math
-from numbers import Integral, Real
-from types import NoneType
-from typing import (
-    Any,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Protocol,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from dataclasses import dataclass
+from typing import Any
 
-from jaxtyping import Array
+import numpy as np
 
-from credo.errors import CredoError
+from credo.engine import Algorithm, Descent, DescentState, pick
 from credo.model import Batch, Target
-from credo.networks import Params
 from credo.posterior import Posterior
 
-State = TypeVar("State")
-Info = dict[str, Array]
 
+class Method(Algorithm):
+    """Base of inference methods: see the top of this module."""
 
-class Plan(NamedTuple):
-    """The shape of a run. `num_steps` counts all steps of one chain, warm-up included."""
+    def posterior(self, target: Target, states: Any, kept: Any) -> Posterior:
+        """What the run has found."""
+        raise NotImplementedError
 
-    num_steps: int
-    num_warmup: int = 0
-    thin: int = 1
-    num_chains: int = 1
-    batch_size: int | None = None
-    """None: every step sees all the data."""
-    with_replacement: bool = False
-    """Draw every batch afresh, instead of passing through shuffled data."""
-    meetings: tuple[int, ...] = ()
-    """Numbers of steps after which the method's `meet` sees the states of all chains."""
-    first_chain: int = 0
-    """Number of the first chain; chains of one key and one number are the same."""
+    def finish(self, target: Target, posterior: Any, data: Batch) -> Any:
+        """What needs all data after the run."""
+        return posterior
+
+    def warnings(
+        self, target: Target, posterior: Any, data: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        """What to say after the run."""
+        return []
 
     @property
-    def num_kept(self) -> int:
-        return (self.num_steps - self.num_warmup) // self.thin
+    def finishes_on_all_rows(self) -> bool:
+        """Whether `finish` needs all data in memory, which a stream has not."""
+        return type(self).finish is not Method.finish
+
+    @property
+    def held_out_fraction(self) -> float:
+        """Share of the rows that the run holds out to stop early."""
+        return 0.0
+
+    def check_likelihood(self, target: Target) -> None:
+        """Raise where the method does not fit the likelihood."""
+
+    @property
+    def gives_draws(self) -> bool:
+        """Whether the posterior is draws of weights, such as one network or a chain."""
+        return False
+
+    @property
+    def has_acceptance(self) -> bool:
+        """Whether steps are accepted or rejected by a density."""
+        return False
 
 
-class Method(Protocol[State]):
-    """The contract described at the top of this module."""
+@dataclass(frozen=True, kw_only=True)
+class DescentMethod(Descent, Method):
+    """Base of methods that minimise a loss: they say what is learned, and what it means."""
 
-    def plan(self, num_data: int) -> Plan: ...
+    def posterior_of(self, target: Target, learned: Any) -> Posterior:
+        """The posterior that what was learned describes."""
+        raise NotImplementedError
 
-    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> State: ...
+    def posterior(self, target: Target, states: DescentState, kept: Any) -> Posterior:
+        return self.posterior_of(target, pick(states, 0).result)
 
-    def step(
-        self, key: Array, target: Target, state: State, batch: Batch
-    ) -> tuple[State, Info]: ...
-
-    def keep(self, state: State) -> Params | None: ...
-
-    def posterior(self, target: Target, states: list[State], kept: Any) -> Posterior: ...
-
-
-def check_fields(method: Any, **bounds: tuple[float, float]) -> None:
-    """Raise unless each named field is a number in its half-open interval (low, high].
-
-    A field of type int must be whole, and a field that names one of several choices must be one of
-    them. NumPy's numbers become Python's, so that a method can always be saved as JSON.
-    """
-    kinds = get_type_hints(type(method))
-    for name, kind in kinds.items():
-        if get_origin(kind) is Literal and getattr(method, name) not in get_args(kind):
-            choices = ", ".join(map(repr, get_args(kind)))
-            _refuse(method, name, f"one of {choices}")
-    for name, (low, high) in bounds.items():
-        value = getattr(method, name)
-        allowed = (kinds[name], *get_args(kinds[name]))
-        if value is None and NoneType in allowed:
-            continue
-        whole = int in allowed
-        number = isinstance(value, Integral if whole else Real) and math.isfinite(value)
-        if not (number and low < value <= high):
-            above = "at least 0" if low == NOT_NEGATIVE[0] else f"greater than {low:g}"
-            upper = "" if math.isinf(high) else f" and at most {high:g}"
-            _refuse(method, name, f"a {'whole ' if whole else ''}number {above}{upper}")
-        object.__setattr__(method, name, int(value) if whole else float(value))
-
-
-def _refuse(method: Any, name: str, expected: str) -> NoReturn:
-    value = getattr(method, name)
-    raise CredoError(f"{type(method).__name__}: {name} must be {expected}, got {value!r}")
-
-
-POSITIVE = (0.0, math.inf)
-COUNT = (0, math.inf)
-NOT_NEGATIVE = (-1e-300, math.inf)
+    @property
+    def held_out_fraction(self) -> float:
+        return self.validation_fraction

@@ -5,24 +5,25 @@ import difflib
 from typing import Any
 
 from credo.errors import CredoError
-from credo.inference.bayes_by_backprop import BayesByBackprop
-from credo.inference.concrete_dropout import ConcreteDropout
-from credo.inference.constant_sgd import ConstantSGD
-from credo.inference.denfi import DEnFi
-from credo.inference.dropout import Dropout
-from credo.inference.ensemble import Ensemble
-from credo.inference.exact import Exact
-from credo.inference.gaussian_dropout import GaussianDropout
-from credo.inference.hmc import HMC
-from credo.inference.laplace import Laplace
-from credo.inference.mala import MALA
-from credo.inference.map import MAP
-from credo.inference.metropolis import Metropolis
-from credo.inference.nuts import NUTS
-from credo.inference.sghmc import SGHMC
-from credo.inference.sgld import SGLD
-from credo.inference.swag import SWAG
-from credo.inference.variational_dropout import VariationalDropout
+from credo.inference.dropout.concrete_dropout import ConcreteDropout
+from credo.inference.dropout.dropout import Dropout
+from credo.inference.dropout.gaussian_dropout import GaussianDropout
+from credo.inference.ensembles.denfi import DEnFi
+from credo.inference.ensembles.ensemble import Ensemble
+from credo.inference.method import Method
+from credo.inference.normal.exact import Exact
+from credo.inference.normal.laplace import Laplace
+from credo.inference.normal.swag import SWAG
+from credo.inference.point.map import MAP
+from credo.inference.sampling.constant_sgd import ConstantSGD
+from credo.inference.sampling.hmc import HMC
+from credo.inference.sampling.mala import MALA
+from credo.inference.sampling.metropolis import Metropolis
+from credo.inference.sampling.nuts import NUTS
+from credo.inference.sampling.sghmc import SGHMC
+from credo.inference.sampling.sgld import SGLD
+from credo.inference.variational.bayes_by_backprop import BayesByBackprop
+from credo.inference.variational.variational_dropout import VariationalDropout
 
 METHODS: dict[str, type] = {
     "map": MAP,
@@ -60,7 +61,7 @@ def as_method(method: Any) -> Any:
     if isinstance(method, str):
         method = method_named(method)
     method = method() if isinstance(method, type) else method
-    if not callable(getattr(method, "plan", None)):
+    if not isinstance(method, Method):
         raise CredoError(
             f"method must be one of credo's methods, such as credo.MAP(), or the name of one, "
             f"got {method!r}"
@@ -81,9 +82,10 @@ def options_of(method: Any) -> dict[str, Any]:
 
 
 def _option(value: Any) -> Any:
-    if not dataclasses.is_dataclass(value):
-        return value
-    return {"method": name_of(value), **options_of(value)}
+    if dataclasses.is_dataclass(value):
+        return {"method": name_of(value), **options_of(value)}
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return value if is_plain else repr(value)  # an optimizer of the user's own
 
 
 def method_from(name: str, options: dict[str, Any]) -> Any:

@@ -1,4 +1,8 @@
-"""Priors over network weights. A prior is a standard deviation for every weight."""
+"""Priors over network weights: a mean and a standard deviation for every weight.
+
+The mean is 0, or the weights of a trained network, from which a fit then departs only as far as the
+data ask for: fine-tuning, anchors, priors that were learned from other data.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,94 +13,143 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from credo.errors import CredoError
+from credo.fields import POSITIVE, check_fields
 from credo.networks.network import Network, Params
+from credo.saving import Context, Leaves, Saveable
 
 LOG_2PI = 1.8378770664093453
 
 
+class Prior(Saveable):
+    """Base of priors: `scales` gives a standard deviation (number or array) for every leaf."""
+
+    mean: Any
+
+    def scales(self, network: Network, params: Params) -> Params:
+        raise NotImplementedError
+
+    def means(self, network: Network, params: Params) -> Params:
+        """The mean of every leaf, a number or an array."""
+        if self.mean is None:
+            return jax.tree.map(lambda leaf: 0.0, params)
+        if jax.tree.structure(self.mean) != jax.tree.structure(params):
+            raise CredoError(
+                "the prior's mean must have the structure of the network's parameters, "
+                f"{jax.tree.structure(params)}, got {jax.tree.structure(self.mean)}"
+            )
+        for mean, leaf in zip(jax.tree.leaves(self.mean), jax.tree.leaves(params), strict=True):
+            if jnp.shape(mean) not in ((), jnp.shape(leaf)):
+                raise CredoError(
+                    f"the prior's mean has an array of shape {jnp.shape(mean)} where the network "
+                    f"has {jnp.shape(leaf)}; give the parameters of the same network"
+                )
+        return self.mean
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], context: Context) -> Any:
+        if isinstance(fields.get("mean"), Leaves):
+            raise CredoError(
+                "a prior whose mean is the weights of a network of your own cannot be loaded"
+            )
+        return cls(**fields)
+
+
 @dataclass(frozen=True)
-class NormalPrior:
-    """w ~ N(0, scale²) for every weight and bias; the weight decay of a mean loss is 1/(2 s² N)."""
+class NormalPrior(Prior):
+    """w ~ N(mean, scale²) for every weight and bias.
+
+    The weight decay of a mean loss is 1/(2 scale² N).
+    """
 
     scale: float = 1.0
+    mean: Any = None
+    """Means shaped like the network's parameters, such as those of a trained one; None: 0."""
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale)
+        check_fields(self, scale=POSITIVE)
 
     def scales(self, network: Network, params: Params) -> Params:
         return jax.tree.map(lambda leaf: self.scale, params)
 
 
 @dataclass(frozen=True)
-class LayerPrior:
-    """A scale for each top-level entry of the parameters, e.g. (("dense0", 0.5), ("dense1", 1.0)).
+class LayerPrior(Prior):
+    """A scale for each top-level entry of the parameters, {"dense0": 0.5, "dense1": 1.0}.
 
-    A mapping is accepted too. Every layer must be named.
+    Every layer must be named.
     """
 
-    scale: tuple[tuple[str, float], ...]
+    scale: dict[str, float]
+    mean: Any = None
+    """Means shaped like the network's parameters, such as those of a trained one; None: 0."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, Mapping):
-            object.__setattr__(self, "scale", tuple(self.scale.items()))
-        object.__setattr__(self, "scale", tuple((str(n), float(s)) for n, s in self.scale))
-        for _, scale in self.scale:
-            _check_positive(scale)
+        if not isinstance(self.scale, Mapping) or not self.scale:
+            raise CredoError(
+                f"LayerPrior: scale must map layers to numbers, such as {{'dense0': 0.5}}, got "
+                f"{self.scale!r}"
+            )
+        object.__setattr__(self, "scale", {str(n): float(s) for n, s in self.scale.items()})
+        for name, scale in self.scale.items():
+            if not 0 < scale < float("inf"):
+                raise CredoError(f"LayerPrior: the scale of {name!r} must be positive, got {scale}")
 
     def scales(self, network: Network, params: Params) -> Params:
-        by_layer = dict(self.scale)
-        if set(by_layer) != set(params):
+        if set(self.scale) != set(params):
             raise CredoError(
-                f"LayerPrior names the layers {sorted(by_layer)}, the network has {sorted(params)}"
+                f"LayerPrior names the layers {sorted(self.scale)}, the network has "
+                f"{sorted(params)}"
             )
-        return {n: jax.tree.map(lambda leaf, s=by_layer[n]: s, p) for n, p in params.items()}
+        return {n: jax.tree.map(lambda leaf, s=self.scale[n]: s, p) for n, p in params.items()}
 
 
 @dataclass(frozen=True)
-class FanInPrior:
-    """w ~ N(0, scale² / fan-in), so that activations keep their size at any width and depth.
+class FanInPrior(Prior):
+    """w ~ N(mean, scale² / fan-in), so that activations keep their size at any width and depth.
 
-    Biases, which have no fan-in, get N(0, scale²).
+    Biases, which have no fan-in, get N(mean, scale²).
     """
 
     scale: float = 1.0
+    mean: Any = None
+    """Means shaped like the network's parameters, such as those of a trained one; None: 0."""
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale)
+        check_fields(self, scale=POSITIVE)
 
     def scales(self, network: Network, params: Params) -> Params:
         return jax.tree.map(lambda leaf: self.scale / network.fan_in(leaf.shape) ** 0.5, params)
 
 
-Prior = NormalPrior | LayerPrior | FanInPrior
+def normal_log_prob(params: Params, scales: Params, means: Params | None = None) -> Array:
+    """Σ log N(w | m, s²) over all leaves; scales and means have a number or an array for each."""
 
-
-def normal_log_prob(params: Params, scales: Params) -> Array:
-    """Σ log N(w | 0, s²) over all leaves; `scales` has a number (or an array) for each leaf."""
-
-    def leaf_log_prob(weight: Array, scale: Any) -> Array:
+    def leaf_log_prob(weight: Array, scale: Any, mean: Any) -> Array:
         constant = weight.size * (0.5 * LOG_2PI) + jnp.sum(
             jnp.broadcast_to(jnp.log(jnp.asarray(scale, weight.dtype)), weight.shape)
         )
-        return -0.5 * jnp.sum(jnp.square(weight / scale)) - constant
+        return -0.5 * jnp.sum(jnp.square((weight - mean) / scale)) - constant
 
-    return sum(jax.tree.leaves(jax.tree.map(leaf_log_prob, params, scales)), jnp.zeros(()))
+    if means is None:
+        means = jax.tree.map(lambda leaf: 0.0, params)
+    return sum(jax.tree.leaves(jax.tree.map(leaf_log_prob, params, scales, means)), jnp.zeros(()))
 
 
-def sample_normal(key: Array, params: Params, scales: Params) -> Params:
-    """Draw weights shaped like `params` from N(0, s²)."""
+def sample_normal(key: Array, params: Params, scales: Params, means: Params) -> Params:
+    """Draw weights shaped like `params` from N(m, s²)."""
     leaves, structure = jax.tree.flatten(params)
     keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
-    draw = lambda k, leaf, s: s * jax.random.normal(k, leaf.shape, leaf.dtype)  # noqa: E731
-    return jax.tree.map(draw, keys, params, scales)
+
+    def draw(key: Array, leaf: Array, scale: Any, mean: Any) -> Array:
+        return mean + scale * jax.random.normal(key, leaf.shape, leaf.dtype)
+
+    return jax.tree.map(draw, keys, params, scales, means)
 
 
-def fill(scales: Params, params: Params) -> Params:
-    """A scale for every weight, from one for each leaf."""
-    spread = lambda scale, leaf: jnp.broadcast_to(jnp.asarray(scale, leaf.dtype), leaf.shape)  # noqa: E731
-    return jax.tree.map(spread, scales, params)
+def fill(numbers: Params, params: Params) -> Params:
+    """A number for every weight, from one for each leaf."""
 
+    def spread(number: Any, leaf: Array) -> Array:
+        return jnp.broadcast_to(jnp.asarray(number, leaf.dtype), leaf.shape)
 
-def _check_positive(scale: float) -> None:
-    if not scale > 0:
-        raise CredoError(f"a prior scale must be positive, got {scale}")
+    return jax.tree.map(spread, numbers, params)

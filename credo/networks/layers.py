@@ -57,7 +57,11 @@ def layer_factors(
     outputs, pull, (inputs, _) = jax.vjp(
         lambda shifts: _tapped(network, params, x, shifts), zeros, has_aux=True
     )
-    pulled = jax.vmap(lambda column: pull(column)[0], in_axes=2, out_axes=1)(root(outputs))
+
+    def pull_column(column: Array) -> dict:
+        return pull(column.reshape(outputs.shape))[0]
+
+    pulled = jax.vmap(pull_column, in_axes=2, out_axes=1)(root(outputs))
     return {name: Factors(_with_one(inputs[name]), _by_position(pulled[name])) for name in names}
 
 
@@ -111,7 +115,7 @@ def gradients(
     columns = root(network.apply(params, x))
 
     def of_row(row: Array, r: Float[Array, "k c"]) -> Params:
-        pull = jax.vjp(lambda p: network.apply(p, row[None])[0], params)[1]
+        pull = jax.vjp(lambda p: network.apply(p, row[None])[0].ravel(), params)[1]
         return jax.vmap(lambda column: pull(column)[0], in_axes=1)(r)
 
     return jax.vmap(of_row)(x, columns)

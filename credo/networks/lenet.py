@@ -11,10 +11,11 @@ from credo.errors import CredoError
 from credo.networks.mlp import dense_layers, dense_stack
 from credo.networks.network import Noise, Params, default_fan_in, no_noise
 from credo.networks.weights import conv, max_pool
+from credo.saving import Saveable
 
 
 @dataclass(frozen=True)
-class LeNet:
+class LeNet(Saveable):
     """conv – pool – conv – pool – dense – dense (LeCun et al. 1998, in Caffe's widths).
 
     Noise sites: `conv0` at the input; `conv1` and `dense0` after each convolution, *before* its

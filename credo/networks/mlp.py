@@ -20,10 +20,11 @@ ACTIVATIONS = {
     "silu": jax.nn.silu,
     "softplus": jax.nn.softplus,
 }
+from credo.saving import Saveable
 
 
 @dataclass(frozen=True)
-class MLP:
+class MLP(Saveable):
     """h_{l+1} = act(h_l W_l + b_l), with a noise site `dense{l}` at the input of every layer.
 
     Inputs of any shape are flattened. `hidden=()` is a linear model.

@@ -14,10 +14,11 @@ import jax
 from jaxtyping import Array
 
 from credo.networks.network import Network, Noise, Params, no_noise
+from credo.saving import Saveable
 
 
 @dataclass(frozen=True)
-class PriorFunction:
+class PriorFunction(Saveable):
     """f(x; free) + scale · f(x; fixed), as a network whose parameters hold both.
 
     `credo.Ensemble(prior_function=…)` makes and trains it; only `free` is learnt.

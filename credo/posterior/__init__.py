@@ -6,12 +6,13 @@ from credo.posterior.low_rank import LowRankNormal
 from credo.posterior.mixture import Mixture, mix
 from credo.posterior.noisy import NoisyNetwork
 from credo.posterior.normal import NormalWeights
+from credo.posterior.posterior import Posterior, replace_record
 from credo.posterior.record import Record
-from credo.posterior.samples import Samples
-from credo.posterior.storage import Posterior, load, save
+from credo.posterior.samples import Draws, Samples
 
 __all__ = [
     "DenseNormal",
+    "Draws",
     "KroneckerNormal",
     "LowRankNormal",
     "Mixture",
@@ -20,7 +21,6 @@ __all__ = [
     "Posterior",
     "Record",
     "Samples",
-    "load",
     "mix",
-    "save",
+    "replace_record",
 ]

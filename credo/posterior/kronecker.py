@@ -1,6 +1,7 @@
 """A posterior held as one normal per layer, whose covariance is nearly a Kronecker product."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
 from jax.flatten_util import ravel_pytree
@@ -10,11 +11,12 @@ from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
 from credo.networks.layers import join, split
-from credo.posterior.record import Record, in_short
+from credo.posterior.posterior import Posterior, not_negative, require
+from credo.posterior.record import Record
 
 
 @dataclass(frozen=True, repr=False)
-class KroneckerNormal:
+class KroneckerNormal(Posterior):
     """[W; b] = mean + A (S ∘ E) Gᵀ for each layer, with E of independent N(0, 1).
 
     A and G are the eigenvectors of the layer's two Kronecker factors, A in units of the prior, and
@@ -23,29 +25,36 @@ class KroneckerNormal:
 
     model: Model
     mean: Params
-    inputs: dict[str, Float[Array, "features features"]]
+    inputs: dict[str, Float[Array, "*m features features"]]
     """A of each layer, its last row for the bias."""
-    outputs: dict[str, Float[Array, "outputs outputs"]]
+    outputs: dict[str, Float[Array, "*m outputs outputs"]]
     """G of each layer."""
-    spread: dict[str, Float[Array, "features outputs"]]
+    spread: dict[str, Float[Array, "*m features outputs"]]
     """S of each layer."""
-    likelihood_std: Float[Array, " d"]
+    likelihood_std: Float[Array, "*m d"]
     """Of the likelihood's own parameters, flattened."""
     linearized: bool = False
     """A draw is f(x; mean) + J(x) (θ − mean), the network's tangent, instead of f(x; θ)."""
-    record: Record = Record(())  # noqa: RUF009
+    record: Record = field(default_factory=Record)
 
-    def __repr__(self) -> str:
-        return in_short(self, layers=tuple(self.spread))
+    like_params: ClassVar = ("mean",)
 
-    @property
-    def num_draws(self) -> None:
-        """Draws are made anew each time: there is no fixed number of them."""
-        return None
+    def facts(self) -> dict[str, Any]:
+        return {"layers": tuple(self.spread)}
 
-    def sample(self, key: Array, num_draws: int) -> Array:
-        """Keys, one per draw: the weights of a draw are made when it is used, not all at once."""
-        return jax.random.split(key, num_draws)
+    def validate(self, template: Params) -> None:
+        network = template["network"]
+        require(isinstance(network, dict), "its network shows no layers")
+        require(set(self.inputs) == set(self.outputs) == set(self.spread), "its layers differ")
+        for name, spread in self.spread.items():
+            require(name in network, f"its network has no layer {name!r}")
+            shape = jax.eval_shape(join, network[name]).shape
+            require(spread.shape == shape, f"the spread of {name!r} is not {shape}")
+            for factor, size in ((self.inputs[name], shape[0]), (self.outputs[name], shape[1])):
+                require(factor.shape == (size, size), f"a factor of {name!r} is not {size} square")
+        own = sum(leaf.size for leaf in jax.tree.leaves(template["likelihood"]))
+        require(self.likelihood_std.shape == (own,), "likelihood_std has another length")
+        not_negative((self.spread, self.likelihood_std), "spread")
 
     def realize(self, draw: Array) -> tuple[Params, Noise]:
         keys = jax.random.split(draw, len(self.spread) + 1)
@@ -57,16 +66,3 @@ class KroneckerNormal:
         flat, unravel = ravel_pytree(self.mean["likelihood"])
         shift = self.likelihood_std * jax.random.normal(keys[0], flat.shape, flat.dtype)
         return {"network": network, "likelihood": unravel(flat + shift)}, no_noise
-
-
-def _flatten(posterior: KroneckerNormal):
-    factors = (posterior.inputs, posterior.outputs, posterior.spread, posterior.likelihood_std)
-    return (posterior.mean, *factors), (posterior.model, posterior.linearized)
-
-
-def _unflatten(static, children) -> KroneckerNormal:
-    model, linearized = static
-    return replace(KroneckerNormal(model, *children), linearized=linearized)
-
-
-jax.tree_util.register_pytree_node(KroneckerNormal, _flatten, _unflatten)

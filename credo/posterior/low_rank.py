@@ -1,6 +1,7 @@
 """A posterior held as one normal with a spread for each weight and a few directions they share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
 from jax.flatten_util import ravel_pytree
@@ -9,31 +10,31 @@ from jaxtyping import Array, Float
 from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record, in_short
+from credo.posterior.posterior import Posterior, not_negative, num_params, require
+from credo.posterior.record import Record
 from credo.posterior.samples import Samples, one_network
 
 
 @dataclass(frozen=True, repr=False)
-class LowRankNormal:
+class LowRankNormal(Posterior):
     """θ ~ N(mean, diag(std²) + F Fᵀ), with a factor F of shape (parameters, rank)."""
 
     model: Model
     mean: Params
     std: Params
-    factor: Float[Array, "d r"]
-    record: Record = Record(())  # noqa: RUF009
+    factor: Float[Array, "*m d r"]
+    record: Record = field(default_factory=Record)
 
-    def __repr__(self) -> str:
-        return in_short(self, rank=self.factor.shape[1])
+    like_params: ClassVar = ("mean", "std")
 
-    @property
-    def num_draws(self) -> None:
-        """Draws are made anew each time: there is no fixed number of them."""
-        return None
+    def facts(self) -> dict[str, Any]:
+        return {"rank": self.factor.shape[-1]}
 
-    def sample(self, key: Array, num_draws: int) -> Array:
-        """Keys, one per draw: the weights of a draw are made when it is used, not all at once."""
-        return jax.random.split(key, num_draws)
+    def validate(self, template: Params) -> None:
+        not_negative(self.std, "std")
+        size = num_params(template)
+        fits = self.factor.ndim == 2 and len(self.factor) == size
+        require(fits, f"its factor has shape {self.factor.shape} for {size} weights")
 
     def realize(self, draw: Array) -> tuple[Params, Noise]:
         own_key, shared_key = jax.random.split(draw)
@@ -45,14 +46,3 @@ class LowRankNormal:
     def mean_network(self) -> Samples:
         """The deterministic network of mean weights."""
         return one_network(self.model, self.mean, self.record)
-
-
-def _flatten(posterior: LowRankNormal):
-    return (posterior.mean, posterior.std, posterior.factor), posterior.model
-
-
-def _unflatten(model: Model, children) -> LowRankNormal:
-    return LowRankNormal(model, *children)
-
-
-jax.tree_util.register_pytree_node(LowRankNormal, _flatten, _unflatten)

@@ -3,20 +3,23 @@
 One draw is one set of noise multipliers *shared by all inputs*, so a draw is a function of x.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from credo.model import Model
 from credo.networks import Noise, Params, site_shapes
 from credo.networks.noise import KINDS
-from credo.posterior.record import Record, in_short
+from credo.posterior.posterior import Posterior, require
+from credo.posterior.record import Record
 from credo.posterior.samples import Samples, one_network
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyNetwork:
+class NoisyNetwork(Posterior):
     """f(x; ẑ) with multipliers ẑ of mean 1 at the noise sites of a trained network."""
 
     model: Model
@@ -27,15 +30,23 @@ class NoisyNetwork:
     """Which noise: a name in `credo.networks.noise.KINDS`."""
     channelwise: bool = False
     """Share a multiplier over the height and width of a channel."""
-    record: Record = Record(())  # noqa: RUF009
+    record: Record = field(default_factory=Record)
 
-    def __repr__(self) -> str:
-        return in_short(self, kind=self.kind)
+    like_params: ClassVar = ("params",)
 
-    @property
-    def num_draws(self) -> None:
-        """Draws are made anew each time: there is no fixed number of them."""
-        return None
+    def facts(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def validate(self, template: Params) -> None:
+        require(self.kind in KINDS, f"its noise {self.kind!r} is not known here")
+        sites = site_shapes(self.model.network, self.params["network"], self.record.input_shape)
+        require(self.rates, "it has no noise rates")
+        for site, rate in self.rates.items():
+            require(site in sites, f"its network has no noise site {site!r}")
+            value = np.asarray(rate)
+            require(value.shape == () and value.dtype.kind == "f", f"rate {site!r} is no number")
+            largest = 1.0 if self.kind == "bernoulli" else np.inf
+            require(0 <= value < largest, f"the noise rate {float(value):g} of {site!r} is none")
 
     def sample(self, key: Array, num_draws: int) -> dict[str, Array]:
         """Multipliers for each site, stacked: `num_draws` functions."""
@@ -48,7 +59,9 @@ class NoisyNetwork:
         return draws
 
     def realize(self, draw: dict[str, Array]) -> tuple[Params, Noise]:
-        multiply = lambda site, units: units * draw[site] if site in draw else units  # noqa: E731
+        def multiply(site: str, units: Array) -> Array:
+            return units * draw[site] if site in draw else units
+
         return self.params, multiply
 
     def weight_scaled(self) -> Samples:
@@ -59,17 +72,3 @@ class NoisyNetwork:
 def multiplier_shape(units: tuple[int, ...], channelwise: bool) -> tuple[int, ...]:
     """Shape of the noise of one row: a multiplier for each unit, or for each channel."""
     return (1,) * (len(units) - 1) + units[-1:] if channelwise else units
-
-
-def _flatten(posterior: NoisyNetwork):
-    static = (posterior.model, posterior.kind, posterior.channelwise, posterior.record.input_shape)
-    return (posterior.params, posterior.rates), static
-
-
-def _unflatten(static, children) -> NoisyNetwork:
-    model, kind, channelwise, input_shape = static
-    params, rates = children
-    return NoisyNetwork(model, params, rates, kind, channelwise, Record(input_shape))
-
-
-jax.tree_util.register_pytree_node(NoisyNetwork, _flatten, _unflatten)

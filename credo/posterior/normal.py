@@ -1,6 +1,7 @@
 """A posterior held as independent normals, one for every weight: mean-field inference."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +11,13 @@ from credo.errors import CredoError
 from credo.keys import bulk_normal
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record, in_short
+from credo.posterior.posterior import Posterior, not_negative
+from credo.posterior.record import Record
 from credo.posterior.samples import Samples, one_network
 
 
 @dataclass(frozen=True, repr=False)
-class NormalWeights:
+class NormalWeights(Posterior):
     """θ ~ N(mean, std²), every weight on its own; a std of 0 is a weight that is certain."""
 
     model: Model
@@ -23,19 +25,12 @@ class NormalWeights:
     std: Params
     linearized: bool = False
     """A draw is f(x; mean) + J(x) (θ − mean), the network's tangent, instead of f(x; θ)."""
-    record: Record = Record(())  # noqa: RUF009
+    record: Record = field(default_factory=Record)
 
-    def __repr__(self) -> str:
-        return in_short(self)
+    like_params: ClassVar = ("mean", "std")
 
-    @property
-    def num_draws(self) -> None:
-        """Draws are made anew each time: there is no fixed number of them."""
-        return None
-
-    def sample(self, key: Array, num_draws: int) -> Array:
-        """Keys, one per draw: the weights of a draw are made when it is used, not all at once."""
-        return jax.random.split(key, num_draws)
+    def validate(self, template: Params) -> None:
+        not_negative(self.std, "std")
 
     def realize(self, draw: Array) -> tuple[Params, Noise]:
         return sample_weights(draw, self.mean, self.std), no_noise
@@ -55,8 +50,8 @@ class NormalWeights:
             self.mean,
             self.std,
         )
-        drop = lambda tree: jax.tree.map(jnp.multiply, tree, keep)  # noqa: E731
-        return replace(self, mean=drop(self.mean), std=drop(self.std))
+        mean, std = (jax.tree.map(jnp.multiply, tree, keep) for tree in (self.mean, self.std))
+        return replace(self, mean=mean, std=std)
 
     def sparsity(self) -> float:
         """The share of network weights (arrays of two or more axes) that are exactly zero."""
@@ -74,17 +69,9 @@ def sample_weights(key: Array, mean: Params, std: Params) -> Params:
     """mean + std ∘ ε with ε ~ N(0, 1)."""
     means, structure = jax.tree.flatten(mean)
     keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(means))))
-    draw = lambda k, m, s: m + s * bulk_normal(k, m.shape, m.dtype)  # noqa: E731
+
+    def draw(key: Array, mean: Array, std: Array) -> Array:
+        return mean + std * bulk_normal(key, mean.shape, mean.dtype)
+
     return jax.tree.map(draw, keys, mean, std)
 
-
-def _flatten(posterior: NormalWeights):
-    return (posterior.mean, posterior.std), (posterior.model, posterior.linearized)
-
-
-def _unflatten(static, children) -> NormalWeights:
-    model, linearized = static
-    return replace(NormalWeights(model, *children), linearized=linearized)
-
-
-jax.tree_util.register_pytree_node(NormalWeights, _flatten, _unflatten)

@@ -5,27 +5,28 @@ from typing import Any
 
 import numpy as np
 
-
-def in_short(posterior: Any, **facts: Any) -> str:
-    """What a posterior shows of itself: not its thousands of weights."""
-    told = {"method": posterior.record.method, "model": posterior.model, **facts}
-    listed = ", ".join(f"{name}={value!r}" for name, value in told.items())
-    return f"{type(posterior).__name__}({listed})"
+from credo.data.origin import Origin
+from credo.data.units import Units
+from credo.errors import CredoError
+from credo.fields import COUNT, POSITIVE, at_least, check_fields
+from credo.saving import Saveable
 
 
 @dataclass(frozen=True)
-class Record:
-    """How a posterior was made: enough to check inputs, draw training curves, say what it is."""
+class Record(Saveable):
+    """How a posterior was made: enough to read inputs, draw training curves, say what it is."""
 
-    input_shape: tuple[int, ...]
-    """Shape of one input row."""
+    input_shape: tuple[int, ...] = ()
+    """Shape of one input row, as the network takes it."""
+    units: Units = field(default_factory=Units)
+    """How a user's rows become inputs, and outputs become the user's targets."""
     method: str = ""
     """Registry name of the method."""
     options: dict[str, Any] = field(default_factory=dict)
     """The method's hyper-parameters."""
     seconds: float = 0.0
     """Time spent in inference."""
-    history: dict[str, np.ndarray] = field(default_factory=dict)
+    history: dict[str, np.ndarray] = field(default_factory=dict, metadata={"nan": True})
     """Quantities recorded along the run, each of shape (chain, step)."""
     temperature: float = 1.0
     """Of the target."""
@@ -37,5 +38,11 @@ class Record:
     """Rows of the fit, or of the last update."""
     num_updates: int = 0
     """How often new data were taken in since the fit."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """JSON-able data of the front that made the fit, such as a table's encoding."""
+    origin: Origin | None = None
+    """Where the rows of the fit are to be found; None: they came from Python."""
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("num_warmup", "num_data", "num_updates"), at_least(0))
+        check_fields(self, seconds=at_least(0), temperature=POSITIVE, thin=COUNT, **counts)
+        if any(size < 0 for size in self.input_shape):
+            raise CredoError(f"Record: input_shape has no negative sizes, got {self.input_shape}")

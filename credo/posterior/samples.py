@@ -1,7 +1,7 @@
 """A posterior held as parameter draws: one for a point estimate, many for a Markov chain."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,21 +12,17 @@ from credo.errors import CredoError
 from credo.files import path_name
 from credo.model import Model
 from credo.networks import Noise, Params, no_noise
-from credo.posterior.record import Record, in_short
+from credo.posterior.posterior import Posterior, not_negative, require
+from credo.posterior.record import Record
+from credo.saving import Saveable
 
 
-@dataclass(frozen=True, repr=False)
-class Samples:
-    """Parameter draws, every leaf of shape (chain, draw, *parameter)."""
+class HasDraws:
+    """What draws of a model and of a bare density share; every leaf is (chain, draw, ...)."""
 
-    model: Model
-    draws: Params
-    record: Record = Record(())  # noqa: RUF009
-    weights: Float[Array, "chain draw"] | None = None
-    """Of the draws, with sum 1; None: all equal."""
-
-    def __repr__(self) -> str:
-        return in_short(self, num_chains=self.num_chains, num_draws=self.num_draws)
+    draws: Any
+    record: Record
+    weights: Array | None
 
     @property
     def num_chains(self) -> int:
@@ -37,27 +33,6 @@ class Samples:
         """How many distinct draws there are, over all chains."""
         chains, draws = jax.tree.leaves(self.draws)[0].shape[:2]
         return chains * draws
-
-    def sample(self, key: Array, num_draws: int) -> Params:
-        """`num_draws` draws, stacked: all of them once, a random part, or with repetition.
-
-        Weighted draws are repeated in proportion to their weights (systematic resampling).
-        """
-        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
-        if self.weights is not None:
-            ticks = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws
-            chosen = jnp.searchsorted(jnp.cumsum(self.weights.ravel()), ticks)
-            chosen = jnp.minimum(chosen, self.num_draws - 1)
-            return jax.tree.map(lambda leaf: leaf[chosen], flat)
-        if num_draws == self.num_draws:
-            return flat
-        repeat = num_draws > self.num_draws
-        chosen = jax.random.choice(key, self.num_draws, (num_draws,), replace=repeat)
-        return jax.tree.map(lambda leaf: leaf[jnp.sort(chosen)], flat)
-
-    def realize(self, draw: Params) -> tuple[Params, Noise]:
-        """The parameters and the noise function that make one draw a function of x."""
-        return draw, no_noise
 
     def to_arviz(self) -> Any:
         """The draws and what the sampler recorded after its warm-up as `arviz.InferenceData`."""
@@ -87,17 +62,66 @@ class Samples:
         return {names.get(n, n): values for n, values in at_draws.items() if values.shape == shape}
 
 
-def one_network(model: Model, params: Params, record: Record) -> Samples:
+@dataclass(frozen=True, repr=False)
+class Samples(HasDraws, Posterior):
+    """Parameter draws of a model, every leaf of shape (chain, draw, *parameter)."""
+
+    model: Model
+    draws: Params
+    record: Record = field(default_factory=Record)
+    weights: Float[Array, "chain draw"] | None = None
+    """Of the draws, with sum 1; None: all equal."""
+
+    like_params: ClassVar = ("draws",)
+    leading_axes: ClassVar = 2
+
+    def facts(self) -> dict[str, Any]:
+        return {"num_chains": self.num_chains, "num_draws": self.num_draws}
+
+    def validate(self, template: Params) -> None:
+        if self.weights is not None:
+            shape = jax.tree.leaves(self.draws)[0].shape[:2]
+            require(self.weights.shape == shape, "its weights are not those of its draws")
+            not_negative(self.weights, "weights")
+            total = float(np.asarray(self.weights, float).sum())
+            require(abs(total - 1) < 1e-3, f"its weights add up to {total:g}, not 1")
+
+    def sample(self, key: Array, num_draws: int) -> Params:
+        """`num_draws` draws, stacked: all of them once, a random part, or with repetition.
+
+        Weighted draws are repeated in proportion to their weights (systematic resampling).
+        """
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
+        if self.weights is not None:
+            ticks = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws
+            chosen = jnp.searchsorted(jnp.cumsum(self.weights.ravel()), ticks)
+            chosen = jnp.minimum(chosen, self.num_draws - 1)
+            return jax.tree.map(lambda leaf: leaf[chosen], flat)
+        if num_draws == self.num_draws:
+            return flat
+        repeat = num_draws > self.num_draws
+        chosen = jax.random.choice(key, self.num_draws, (num_draws,), replace=repeat)
+        return jax.tree.map(lambda leaf: leaf[jnp.sort(chosen)], flat)
+
+    def realize(self, draw: Params) -> tuple[Params, Noise]:
+        return draw, no_noise
+
+
+@dataclass(frozen=True, repr=False)
+class Draws(HasDraws, Saveable):
+    """Draws from a bare log density, every leaf of shape (chain, draw, *position)."""
+
+    draws: Any
+    record: Record = field(default_factory=Record)
+    weights: Float[Array, "chain draw"] | None = None
+    """Of the draws, with sum 1; None: all equal."""
+
+    def __repr__(self) -> str:
+        shown = f"num_chains={self.num_chains}, num_draws={self.num_draws}"
+        return f"Draws(method={self.record.method!r}, {shown})"
+
+
+def one_network(model: Model, params: Params, record: Record | None = None) -> Samples:
     """The posterior that is one deterministic network."""
-    return Samples(model, jax.tree.map(lambda leaf: leaf[None, None], params), record)
-
-
-def _flatten(posterior: Samples):
-    return (posterior.draws, posterior.weights), posterior.model
-
-
-def _unflatten(model: Model, children) -> Samples:
-    return Samples(model, children[0], weights=children[1])
-
-
-jax.tree_util.register_pytree_node(Samples, _flatten, _unflatten)
+    draws = jax.tree.map(lambda leaf: leaf[None, None], params)
+    return Samples(model, draws, Record() if record is None else record)

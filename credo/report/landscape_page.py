@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from credo.experiments import landscape_plots as plots
-from credo.experiments.landscape_findings import MEMBERS, Findings, comparable
 from credo.files import atomic_path
+from credo.landscape import plots
+from credo.landscape.findings import MEMBERS, Findings, between, comparable
 from credo.report.page import document
 from credo.report.sections import one_panel, panels, paragraph, section
 from credo.report.svg import svg
@@ -42,11 +42,6 @@ def landscape_page(findings: Findings, title: str, setting: str) -> str:
     body = "\n".join(make(findings) for make in makers)
     heading = f"{title}: what lies between the solutions?"
     return document(f"{title}: loss landscape", heading, escape(setting), CONTENTS, body)
-
-
-def between(matrix: np.ndarray) -> np.ndarray:
-    """The entries of different members."""
-    return matrix[~np.eye(len(matrix), dtype=bool)]
 
 
 def figure(name: str, caption: str, draw: Callable, size: tuple[float, float] = WIDE) -> str:

@@ -1,17 +1,17 @@
-"""What the classifier and the regressor share: parameters, standardisation, fit and predict."""
+"""What the classifier and the regressor share: parameters, units, fit and predict."""
 
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from credo.data import InputScale, Units
 from credo.errors import CredoError
 from credo.inference import DEnFi, Method, fit, update
 from credo.model import Model, NormalPrior, default_model
@@ -24,15 +24,31 @@ PRECISIONS = (np.float64, np.float32)
 CHUNK_ROWS = 2**16  # rows whose draws are held at once: 52 MB for 100 draws of one target
 
 
+class Seen(NamedTuple):
+    """Rows that a filter has learned from, in the user's units."""
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray | None
+
+    def followed_by(self, new: "Seen") -> "Seen":
+        """These rows and new ones; where either has weights, the others weigh 1."""
+        weight = None
+        if self.weight is not None or new.weight is not None:
+            parts = (np.ones(len(s.x)) if s.weight is None else s.weight for s in (self, new))
+            weight = np.concatenate(list(parts))
+        x, y = np.concatenate([self.x, new.x]), np.concatenate([self.y, new.y])
+        return Seen(x, y, weight)
+
+
 class BayesianEstimator(BaseEstimator):
     """The base of `BayesianClassifier`, which describes the parameters, and `BayesianRegressor`."""
 
     posterior_: Posterior
-    x_mean_: np.ndarray
-    x_scale_: np.ndarray
     draw_seed_: int
-    seen_: tuple[np.ndarray, np.ndarray]
+    seen_: Seen
     num_updates_: int
+    n_features_in_: int
 
     def __init__(
         self,
@@ -76,34 +92,37 @@ class BayesianEstimator(BaseEstimator):
         self,
         x: np.ndarray,
         y: np.ndarray,
+        units: Units,
         num_classes: int | None,
-        whole: bool = True,
+        sample_weight: np.ndarray | None,
+        *,
+        require_all_classes: bool = True,
         noise: float | None = None,
     ) -> None:
+        """Infer the posterior from rows in the user's units."""
         method = method_instance(self.method)
         model = self._model(num_classes, y.shape[1] if y.ndim == 2 else 1, noise)
         if not (isinstance(self.num_draws, Integral) and self.num_draws > 0):
             raise CredoError(f"num_draws must be a whole number above 0, got {self.num_draws!r}")
         random = check_random_state(self.random_state)
         fit_seed, draw_seed = (int(seed) for seed in random.randint(2**31 - 1, size=2))
-        mean, scale = statistics(x, self.standardize)
-        rows = (x - mean) / scale, y
         self.posterior_ = fit(
             model,
-            rows,
+            (x, y),
             method,
             fit_seed,
+            units=units,
             temperature=float(self.temperature),
+            row_weights=sample_weight,
             progress=bool(self.verbose),
-            whole=whole,
+            require_all_classes=require_all_classes,
         )
-        self.x_mean_, self.x_scale_ = mean, scale
         vars(self).pop("seen_", None)
         if isinstance(method, DEnFi):
-            self.seen_, self.num_updates_ = rows, 0
+            self.seen_, self.num_updates_ = Seen(x, y, sample_weight), 0
         self.draw_seed_ = draw_seed  # kept, so that predictions do not change from call to call
 
-    def _update(self, x: np.ndarray, y: np.ndarray) -> None:
+    def _update(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
         """Take new rows into the filter; units stay those of the first fit."""
         method = method_instance(self.method)
         if not hasattr(self, "seen_"):
@@ -111,17 +130,39 @@ class BayesianEstimator(BaseEstimator):
                 f"partial_fit goes on from a fit with credo.DEnFi, this one was made by "
                 f"{self.posterior_.record.method!r}; clone the estimator and start anew"
             )
-        x = (x - self.x_mean_) / self.x_scale_
+        rows = Seen(x, y, sample_weight)
         if method.memory == "all":
-            x, y = (np.concatenate(parts) for parts in zip(self.seen_, (x, y), strict=True))
-        progress = bool(self.verbose)
+            rows = self.seen_.followed_by(rows)
         self.posterior_ = update(
-            self.posterior_, (x, y), method, self.draw_seed_, progress=progress
+            self.posterior_,
+            (rows.x, rows.y),
+            method,
+            self.draw_seed_,
+            row_weights=rows.weight,
+            progress=bool(self.verbose),
         )
         # Only now: rows of an update that failed were not seen.
         self.num_updates_ = self.posterior_.record.num_updates
         if method.memory == "all":
-            self.seen_ = x, y
+            self.seen_ = rows
+
+    def _units(self, x: np.ndarray, sample_weight: np.ndarray | None, **targets: Any) -> Units:
+        """Those that standardize, or those of the data as they are."""
+        if self.standardize:
+            return Units.standardizing(x, row_weights=sample_weight, **targets)
+        return Units(classes=targets.get("classes"))
+
+    @property
+    def x_mean_(self) -> np.ndarray:
+        """What is subtracted from each feature."""
+        scale = self.posterior_.record.units.inputs
+        return scale.mean if isinstance(scale, InputScale) else np.zeros(self.n_features_in_)
+
+    @property
+    def x_scale_(self) -> np.ndarray:
+        """What each feature is divided by."""
+        scale = self.posterior_.record.units.inputs
+        return scale.scale if isinstance(scale, InputScale) else np.ones(self.n_features_in_)
 
     def _model(self, num_classes: int | None, num_targets: int, noise: float | None) -> Model:
         network = self.network
@@ -149,7 +190,6 @@ class BayesianEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         x = validate_data(self, X, dtype=PRECISIONS, reset=False)
-        x = ((x - self.x_mean_) / self.x_scale_).astype(x.dtype)
         parts = []
         double = np.float64 in (x.dtype, jax.dtypes.canonicalize_dtype(float))
         with jax.enable_x64(double):
@@ -170,9 +210,11 @@ def can_update(estimator: BayesianEstimator) -> bool:
     )
 
 
-def statistics(values: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column (1 where it is constant), or else 0 and 1."""
-    scaler = StandardScaler().fit(values)
-    if standardize:
-        return scaler.mean_, scaler.scale_
-    return np.zeros_like(scaler.mean_), np.ones_like(scaler.scale_)
+def checked_weights(sample_weight: Any, x: np.ndarray) -> np.ndarray | None:
+    """How much each row counts: numbers from 0, not all of them 0; None: all alike."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise CredoError("sample_weight is zero for all rows; no row would count")
+    return weights

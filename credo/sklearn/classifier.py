@@ -9,8 +9,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from credo.data.columns import label
 from credo.errors import CredoError
-from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update
+from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, checked_weights
 
 
 class ClassUncertainty(NamedTuple):
@@ -19,7 +20,7 @@ class ClassUncertainty(NamedTuple):
     entropy: np.ndarray
     """The whole uncertainty about the label."""
     expected_entropy: np.ndarray
-    """Aleatoric: what stays uncertain however much is learnt."""
+    """Aleatoric: what stays uncertain however much is learned."""
     mutual_information: np.ndarray
     """Epistemic: what more data would resolve."""
 
@@ -42,8 +43,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
             or None for numpy's global one.
         verbose: show a progress bar.
 
-    Attributes: `classes_`, `posterior_` (for `credo.predict` and `credo.save`, over standardised
-    inputs), `x_mean_`, `x_scale_`, `n_features_in_`, `feature_names_in_`.
+    Attributes: `classes_`, `posterior_` (for `credo.predict` and `credo.save`; it takes the same X
+    and names the classes as text), `x_mean_`, `x_scale_`, `n_features_in_`, `feature_names_in_`.
 
     Predictions are computed in the precision of X: float32 takes half the time of float64.
 
@@ -62,21 +63,25 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
         (150,)
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Infer the posterior from rows X and labels y of any type."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Infer the posterior from rows X and labels y of any type.
+
+        `sample_weight` is how much each row counts: one of weight 2 counts as two rows.
+        """
         x, y = validate_data(self, X, y, dtype=PRECISIONS)
         check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
+        weights = checked_weights(sample_weight, x)
+        classes = np.unique(y)
+        counted = classes if weights is None else np.unique(y[weights > 0])
+        if len(counted) < 2:
             raise CredoError(
-                f"y holds one class only, {classes[0].item()!r}; a classifier needs at least two"
+                f"y holds one class only, {counted[0].item()!r}; a classifier needs at least two"
             )
-        self._fit(x, codes, len(classes))
-        self.classes_ = classes
+        self._fit_classes(x, y, classes, weights)
         return self
 
     @available_if(can_update)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take new rows into a deep ensemble filter (`method="denfi"`).
 
         The first call fits, and fixes the units of the features, so its rows should be like those
@@ -102,13 +107,24 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
                 f"y holds the class {unknown.item()!r}, which is none of {known.tolist()}; name "
                 "all classes in the first call: partial_fit(X, y, classes=...)"
             )
-        codes = np.searchsorted(known, y)
+        weights = checked_weights(sample_weight, x)
         if first:
-            self._fit(x, codes, len(known), whole=False)
-            self.classes_ = known
+            self._fit_classes(x, y, known, weights, require_all_classes=False)
         else:
-            self._update(x, codes)
+            self._update(x, named(known, y), weights)
         return self
+
+    def _fit_classes(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        classes: np.ndarray,
+        weights: np.ndarray | None,
+        **options: Any,
+    ) -> None:
+        units = self._units(x, weights, classes=tuple(named(classes, classes).tolist()))
+        self._fit(x, named(classes, y), units, len(classes), weights, **options)
+        self.classes_ = classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, in the order of `classes_`, averaged over draws."""
@@ -117,9 +133,17 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        (labels,) = self._summarized(X, lambda predicted: (predicted.labels,))
-        return self.classes_[labels]
+        (codes,) = self._summarized(X, lambda predicted: (predicted.codes,))
+        return self.classes_[codes]
 
     def predict_uncertainty(self, X: Any) -> ClassUncertainty:
         """Entropy of each row's prediction, split in aleatoric and epistemic."""
         return ClassUncertainty(*self._summarized(X, attrgetter(*ClassUncertainty._fields)))
+
+
+def named(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The labels as texts, in which a posterior knows its classes: label 1.0 is '1'."""
+    names = [label(value) for value in classes.tolist()]
+    if len(set(names)) < len(names):  # such as 1 and "1"
+        names = [repr(value) for value in classes.tolist()]
+    return np.asarray(names)[np.searchsorted(classes, y)]

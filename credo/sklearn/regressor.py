@@ -1,6 +1,5 @@
 """A regressor with scikit-learn's interface."""
 
-from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -14,8 +13,7 @@ from credo.errors import CredoError
 from credo.inference import Method
 from credo.model import standardized_noise
 from credo.networks import Network
-from credo.predictive import NormalPredictive
-from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, statistics
+from credo.sklearn.base import PRECISIONS, BayesianEstimator, can_update, checked_weights
 
 
 class ValueUncertainty(NamedTuple):
@@ -37,10 +35,10 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
 
     Args:
         noise: the standard deviation of y around the function where it is known, in the units of y,
-            which `method="exact"` needs; None lets it be learnt.
+            which `method="exact"` needs; None lets it be learned.
 
-    Attributes: `posterior_` (over standardised inputs and targets), `x_mean_`, `x_scale_`,
-    `y_mean_`, `y_scale_`, `n_features_in_`, `feature_names_in_`.
+    Attributes: `posterior_` (for `credo.predict` and `credo.save`; it takes and gives the units of
+    X and y), `x_mean_`, `x_scale_`, `y_mean_`, `y_scale_`, `n_features_in_`, `feature_names_in_`.
 
     Example:
         >>> import numpy as np
@@ -85,51 +83,68 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
         )
         self.noise = noise
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Infer the posterior from rows X and targets y, (rows,) or (rows, targets)."""
-        x, y = validate_data(self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True)
-        y = y.reshape(len(y), -1).astype(np.float64)
-        mean, scale = statistics(y, self.standardize)
-        self._fit(x, (y - mean) / scale, None, noise=self._scaled_noise(scale))
-        self.y_mean_, self.y_scale_ = mean, scale
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Infer the posterior from rows X and targets y, (rows,) or (rows, targets).
+
+        `sample_weight` is how much each row counts: one of weight 2 counts as two rows.
+        """
+        x, y = self._checked(X, y, reset=True)
+        weights = checked_weights(sample_weight, x)
+        units = self._units(x, weights, y=y)
+        noise = self._scaled_noise(np.atleast_1d(units.factor))
+        self._fit(x, y, units, None, weights, noise=noise)
+        self.n_targets_ = y.shape[1]
         return self
 
     @available_if(can_update)
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take new rows into a deep ensemble filter (`method="denfi"`).
 
         The first call fits, and fixes the units of features and targets, so its rows should be like
         those to come. Later calls update.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y)
-        x, y = validate_data(
-            self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True, reset=False
-        )
-        y = y.reshape(len(y), -1).astype(np.float64)
-        if y.shape[1] != len(self.y_mean_):
+            return self.fit(X, y, sample_weight)
+        x, y = self._checked(X, y, reset=False)
+        if y.shape[1] != self.n_targets_:
             raise CredoError(
-                f"the first rows had {len(self.y_mean_)} targets, these have {y.shape[1]}; give "
-                "the same ones"
+                f"the first rows had {self.n_targets_} targets, these have {y.shape[1]}; give the "
+                "same ones"
             )
-        self._update(x, (y - self.y_mean_) / self.y_scale_)
+        self._update(x, y, checked_weights(sample_weight, x))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the target for each row; with `return_std`, also its standard deviation."""
         if return_std:
-            return tuple(self._in_units(X, attrgetter("mean", "std")))
-        return self._in_units(X, lambda predicted: (predicted.mean,))[0]
+            return tuple(self._summarized(X, attrgetter("mean", "std")))
+        return self._summarized(X, lambda predicted: (predicted.mean,))[0]
 
     def predict_uncertainty(self, X: Any) -> ValueUncertainty:
         """Standard deviation of each row's target, split in aleatoric and epistemic."""
         variances = attrgetter("variance", "aleatoric_variance", "epistemic_variance")
-        return ValueUncertainty(*(np.sqrt(part) for part in self._in_units(X, variances)))
+        return ValueUncertainty(*(np.sqrt(part) for part in self._summarized(X, variances)))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds between which the target lies with probability `level`."""
-        low, high = self._in_units(X, lambda predicted: predicted.interval(level))
+        low, high = self._summarized(X, lambda predicted: predicted.interval(level))
         return low, high
+
+    @property
+    def y_mean_(self) -> np.ndarray:
+        """What is subtracted from each target."""
+        return np.full(self.n_targets_, self.posterior_.record.units.shift)
+
+    @property
+    def y_scale_(self) -> np.ndarray:
+        """What each target is divided by."""
+        return np.full(self.n_targets_, self.posterior_.record.units.factor)
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+        x, y = validate_data(
+            self, X, y, dtype=PRECISIONS, multi_output=True, y_numeric=True, reset=reset
+        )
+        return x, y.reshape(len(y), -1).astype(np.float64)
 
     def _scaled_noise(self, scale: np.ndarray) -> float | None:
         """The known noise in units of the targets as they are fitted."""
@@ -139,12 +154,6 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
                 "units of their own; fit them one by one, or set standardize=False"
             )
         return standardized_noise(self.noise, float(scale[0]))
-
-    def _in_units(self, X: Any, summary: Callable[[NormalPredictive], tuple]) -> list[np.ndarray]:
-        """Summaries of the predictive in the units of y."""
-        return self._summarized(
-            X, lambda predicted: summary(predicted.rescaled(self.y_mean_, self.y_scale_))
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -26,7 +26,7 @@ def identity(key, positions, num_data):
 def epoch_of(key, epoch, num_data, batch_size):
     steps = num_data // batch_size
     numbers = epoch * steps + jnp.arange(steps)
-    return jax.vmap(lambda step: batch_indices(key, step, num_data, batch_size))(numbers).ravel()
+    return jax.vmap(lambda step: batch_indices(key, step, num_data, batch_size)[1])(numbers).ravel()
 
 
 @pytest.mark.parametrize("num_data", [1, 2, 3, 5, 64, 1000, 60000])
@@ -52,14 +52,34 @@ def test_epochs_and_keys_differ():
 
 def test_a_traced_step_gives_the_batch_of_its_place_in_the_epoch():
     take = jax.jit(partial(batch_indices, num_data=1000, batch_size=128))
-    np.testing.assert_array_equal(take(KEY, 7 * 2 + 1), epoch_of(KEY, 2, 1000, 128)[128:256])
+    positions, rows = take(KEY, 7 * 2 + 1)
+    np.testing.assert_array_equal(rows, epoch_of(KEY, 2, 1000, 128)[128:256])
+    np.testing.assert_array_equal(positions, np.arange(128, 256))
     assert "sort" not in str(jax.make_jaxpr(take)(KEY, 0))
 
 
-@pytest.mark.parametrize("batch_size", [0, -1, 11])
+@pytest.mark.parametrize("batch_size", [0, -1])
 def test_impossible_batch_size(batch_size):
-    with pytest.raises(CredoError, match=r"between 1 and the number of rows \(10\)"):
+    with pytest.raises(CredoError, match=f"batch_size must be at least 1, got {batch_size}"):
         batch_indices(KEY, 0, 10, batch_size)
+
+
+def test_a_batch_larger_than_the_data_is_all_rows_and_then_rows_again():
+    for step in (0, 5):
+        positions, rows = batch_indices(KEY, step, 10, 13)
+        np.testing.assert_array_equal(positions, np.arange(13))
+        np.testing.assert_array_equal(np.sort(rows[:10]), np.arange(10))
+        np.testing.assert_array_equal(rows[10:], rows[:3])
+
+
+def test_the_number_of_rows_is_data():
+    """One program for all numbers of rows, with the batches that a constant gives."""
+    take = jax.jit(partial(batch_indices, batch_size=3))
+    for num_data in (5, 37, 1000):
+        found = take(KEY, 4, num_data)
+        for a, b in zip(found, batch_indices(KEY, 4, num_data, 3), strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+    assert take._cache_size() == 1
 
 
 def chi_square_excess(observed):

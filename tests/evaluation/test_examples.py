@@ -7,8 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["estimate", "classification", "regression", "uncertainty", "ood", "diagnostics", "ranks"],
+    "name", ["estimate", "classification", "regression", "ood", "diagnostics", "ranks"]
 )
 def test_examples(name):
     module = importlib.import_module(f"credo.evaluation.{name}")

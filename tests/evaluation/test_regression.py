@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from credo.evaluation.regression import crps, interval_coverage, interval_width, nll, rmse
+from credo.evaluation.regression import interval_coverage, interval_width, nll, rmse
 
 
 def test_values_by_hand():
@@ -44,29 +44,6 @@ def test_nll_of_the_true_density():
     assert abs(value - entropy) < 4 * error
     value, error = nll(norm.logpdf(y, scale=1.2))
     assert value - entropy > 4 * error
-
-
-def normal_crps(y):
-    """CRPS of N(0, 1) at y: Gneiting & Raftery 2007, equation 21."""
-    return y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / math.sqrt(math.pi)
-
-
-def test_crps_of_normal_draws():
-    # Few draws and many repetitions show bias; y is fixed, so only draws are random.
-    draws = np.random.default_rng(3).normal(size=(5, 40_000))
-    y = np.tile([-1.0, 0.3], 20_000)
-    exact = (normal_crps(-1.0) + normal_crps(0.3)) / 2
-    value, error = crps(draws, y)
-    assert abs(value - exact) < 4 * error
-    biased = value + np.abs(draws[:, None] - draws).mean(axis=(0, 1)).mean() * (1 / 4) / 2
-    assert abs(biased - exact) > 4 * error
-
-
-def test_crps_by_its_definition():
-    draws, y = np.random.default_rng(4).normal(size=(6, 3)), np.array([0.1, -2.0, 3.0])
-    pairs = np.abs(draws[:, None] - draws).sum(axis=(0, 1)) / (6 * 5)
-    expected = (np.abs(draws - y).mean(axis=0) - pairs / 2).mean()
-    assert crps(draws, y).value == pytest.approx(expected, rel=1e-12)
 
 
 def test_errors_match_the_spread(error_ratio):

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 import credo
-from credo.inference import engine
+from credo.model import check_data
 from credo.networks import MLP, Functions
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 X = np.random.default_rng(0).normal(size=(10, 2)).astype(np.float32)
 Y = X[:, 0] * 2 - 1
-MODEL = credo.Model(MLP(hidden=()), credo.Normal(0.5))
+MODEL = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(0.5))
 
 NAN = Functions(lambda key: jnp.ones((2, 1)), lambda params, x: jnp.log(-((x @ params) ** 2) - 1))
 DIVERGING = [
@@ -29,7 +29,7 @@ DIVERGING = [
 @pytest.mark.parametrize(("network", "method", "setting"), DIVERGING)
 def test_divergence_names_the_step_and_the_setting(network, method, setting):
     with pytest.raises(credo.DivergedError, match=f"at step [0-9]+ of chain 0; lower {setting}"):
-        credo.fit(credo.Model(network, credo.Normal(0.5)), (X, Y), method)
+        credo.fit(credo.Model(network, credo.likelihoods.Normal(0.5)), (X, Y), method)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_bad_data_are_refused(x, y, words):
 
 
 def test_one_class_only_is_refused():
-    model = credo.Model(MLP(()), credo.Categorical(3))
+    model = credo.Model(MLP(()), credo.likelihoods.Categorical(3))
     with pytest.raises(credo.CredoError, match="all 10 labels are 2"):
         credo.fit(model, (X, np.full(10, 2)), credo.MAP(num_steps=1))
 
@@ -64,14 +64,14 @@ def test_predictions_in_single_precision_refuse_what_it_cannot_hold():
 
 def test_a_classifier_needs_two_classes():
     with pytest.raises(credo.CredoError, match="2 classes"):
-        credo.Categorical(1)
+        credo.likelihoods.Categorical(1)
 
 
 def test_features_may_be_flags():
-    assert engine.check_data(MODEL, (X > 0, Y)).x.dtype == np.float32
+    assert check_data(MODEL, (X > 0, Y)).x.dtype == np.float32
     on_device = jnp.asarray(X, jnp.float32)
-    assert engine.check_data(MODEL, (on_device, Y)).x is on_device  # not copied
+    assert check_data(MODEL, (on_device, Y)).x is on_device  # not copied
 
 
 def test_large_whole_targets_keep_their_value():
-    assert engine.check_data(MODEL, (X, np.full(10, 2**40))).y[0] == 2.0**40
+    assert check_data(MODEL, (X, np.full(10, 2**40))).y[0] == 2.0**40

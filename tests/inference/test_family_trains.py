@@ -50,13 +50,13 @@ def spread(posterior):
     + [("dense", name) for name in METHODS if name not in ("flipout", "bayes-by-backprop")],
 )
 def test_it_learns_and_its_draws_differ(network, method):
-    model = credo.Model(NETWORKS[network], credo.Categorical(3))
+    model = credo.Model(NETWORKS[network], credo.likelihoods.Categorical(3))
     posterior = credo.fit(model, (X, Y), METHODS[method])
     assert learns(posterior) and spread(posterior) > 1e-4
 
 
 def test_without_noise_draws_agree():
-    model = credo.Model(NETWORKS["dense"], credo.Categorical(3))
+    model = credo.Model(NETWORKS["dense"], credo.likelihoods.Categorical(3))
     silent = credo.fit(model, (X, Y), credo.Dropout(rate=0.0, **SHORT))
     assert spread(silent) < 1e-6  # so the check above can fail
 
@@ -78,7 +78,7 @@ class Convolution(eqx.Module):
 
 @pytest.mark.parametrize("method", ["variational-dropout", "flipout"])
 def test_a_network_nobody_here_wrote_gets_its_weights_sampled(method):
-    model = credo.Model(Equinox(Convolution), credo.Categorical(3))
+    model = credo.Model(Equinox(Convolution), credo.likelihoods.Categorical(3))
     posterior = credo.fit(model, (X, Y), METHODS[method])
     assert learns(posterior) and spread(posterior) > 1e-4
     assert jax.tree.structure(posterior.mean) == jax.tree.structure(posterior.std)

@@ -65,8 +65,8 @@ ROWS = {
 
 X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(np.int64) + (X[:, 1] > 1)
-MODEL = credo.Model(MLP(hidden=(6,)), credo.Categorical(3))
-LINEAR = credo.Model(MLP(hidden=()), credo.Normal(0.5))
+MODEL = credo.Model(MLP(hidden=(6,)), credo.likelihoods.Categorical(3))
+LINEAR = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(0.5))
 
 every_method = pytest.mark.parametrize("name", ROWS)
 
@@ -191,15 +191,15 @@ def apply_linear(params, x):
 @every_method
 def test_any_pytree_and_a_likelihood_with_parameters(name):
     method, needs_sites, _, linear = ROWS[name]
-    model = credo.Model(Functions(init, apply), credo.NormalLearntScale(2))
+    model = credo.Model(Functions(init, apply), credo.likelihoods.Normal("learned", 2))
     if linear:
         with pytest.raises(credo.CredoError, match="Normal"):
             credo.fit(model, (X, X[:, :2]), method)
         with pytest.raises(credo.CredoError, match="linear in its parameters"):
             credo.fit(
-                dataclasses.replace(model, likelihood=credo.Normal(1.0, 2)), (X, X[:, :2]), method
+                dataclasses.replace(model, likelihood=credo.likelihoods.Normal(1.0, 2)), (X, X[:, :2]), method
             )
-        model = credo.Model(Functions(init, apply_linear), credo.Normal(1.0, 2))
+        model = credo.Model(Functions(init, apply_linear), credo.likelihoods.Normal(1.0, 2))
     if needs_sites:
         with pytest.raises(credo.CredoError, match="no noise sites"):
             credo.fit(model, (X, X[:, :2]), method)

@@ -1,0 +1,172 @@
+"""The user's units: how rows become inputs of a network, and outputs become targets again.
+
+One value, kept with a posterior and applied by everything that takes or gives the user's data: no
+number that a user sees is in units that only a network knows.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from credo.data.encoder import TableEncoder
+from credo.errors import CredoError
+from credo.saving import Saveable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class InputScale(Saveable):
+    """Numbers as they come become (x − mean) / scale, column by column."""
+
+    mean: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+
+    def __post_init__(self) -> None:
+        if np.shape(self.mean) != np.shape(self.scale) or not (np.asarray(self.scale) > 0).all():
+            raise CredoError("InputScale needs a mean and a positive scale for every column")
+
+    def __call__(self, x: Any) -> np.ndarray:
+        x = np.asarray(x)
+        if x.shape[1:] != self.mean.shape:
+            raise CredoError(
+                f"the model was fitted on rows of shape {self.mean.shape}, got {x.shape[1:]}; give "
+                "the same features in the same order"
+            )
+        return ((x - self.mean) / self.scale).astype(_precision(x))
+
+
+@dataclass(frozen=True)
+class Units(Saveable):
+    """How a user's rows become inputs, and outputs become the user's targets.
+
+    Example:
+        >>> import numpy as np
+        >>> units = Units.standardizing(np.array([[1.0], [3.0]]), np.array([10.0, 30.0]))
+        >>> units.inputs_of(np.array([[3.0]])).tolist(), units.targets_of(np.array([20.0])).tolist()
+        ([[1.0]], [0.0])
+    """
+
+    inputs: TableEncoder | InputScale | None = None
+    """Columns of a table, or of an array; None: rows are inputs as they are."""
+    classes: tuple[str, ...] | None = None
+    """Names of the classes, in order; None: a quantity, or classes that are numbers."""
+    shift: float | tuple[float, ...] = 0.0
+    """Of a quantity: the target is shift + factor · output."""
+    factor: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        factors = np.atleast_1d(self.factor)
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            raise CredoError(f"the factor of a target's units must be positive, got {self.factor}")
+        if not np.isfinite(np.atleast_1d(self.shift)).all():
+            raise CredoError(f"the shift of a target's units must be finite, got {self.shift}")
+        if self.classes is not None and len(set(self.classes)) < max(2, len(self.classes)):
+            raise CredoError(f"classes must be at least two different names, got {self.classes}")
+
+    @staticmethod
+    def of_table(encoder: TableEncoder) -> "Units":
+        """Those of a table whose columns `encoder` knows."""
+        target = encoder.target
+        return Units(encoder, target.classes, target.mean, target.std)
+
+    @staticmethod
+    def standardizing(
+        x: Any = None,
+        y: Any = None,
+        classes: tuple[str, ...] | None = None,
+        row_weights: Any = None,
+    ) -> "Units":
+        """Those in which columns of x, and targets y that are quantities, have mean 0 and sd 1.
+
+        A row of weight 2 counts as two rows.
+        """
+        inputs = None
+        if x is not None:
+            inputs = InputScale(*_mean_and_scale(np.asarray(x, np.float64), row_weights))
+        if y is None:
+            return Units(inputs, classes)
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        shift, factor = (tuple(part.tolist()) for part in _mean_and_scale(targets, row_weights))
+        if len(shift) == 1:
+            return Units(inputs, None, shift[0], factor[0])
+        return Units(inputs, None, shift, factor)
+
+    def inputs_of(self, x: Any) -> Any:
+        """Rows as a network takes them, from an array or a data frame."""
+        if isinstance(self.inputs, TableEncoder):
+            return self.inputs.encode(self._frame(x))
+        if self.inputs is None:
+            return np.asarray(x) if _is_frame(x) else x
+        return self.inputs(x)
+
+    def targets_of(self, y: Any) -> np.ndarray:
+        """Targets as a likelihood takes them: class numbers, or standardized quantities."""
+        if self.classes is None:
+            y = np.asarray(y)
+            if self.shift == 0.0 and self.factor == 1.0:
+                return y
+            if y.dtype.kind not in "biuf":
+                raise CredoError(f"targets must be numbers, got {y.dtype} such as {y.flat[0]!r}")
+            shape = (1,) if y.ndim == 1 else ()
+            columns = y.reshape(*y.shape, *shape).astype(np.float64)
+            return ((columns - np.asarray(self.shift)) / np.asarray(self.factor)).reshape(y.shape)
+        return class_codes(self.classes, y)
+
+    def _frame(self, x: Any) -> "pd.DataFrame":
+        """A data frame with the columns of the table, also from numbers in the same order."""
+        import pandas as pd
+
+        if _is_frame(x):
+            return x
+        encoder = self.inputs
+        assert isinstance(encoder, TableEncoder)
+        x = np.asarray(x)
+        names = [column.name for column in encoder.numeric]
+        if encoder.categorical or x.ndim != 2 or x.shape[1] != len(names):
+            raise CredoError(
+                "the model was fitted on a table; give a pandas data frame with its columns "
+                f"{', '.join(encoder.columns)}, got an array of shape {x.shape}"
+            )
+        return pd.DataFrame(x, columns=names)
+
+
+def class_codes(classes: tuple[str, ...], y: Any) -> np.ndarray:
+    """Numbers of the classes in y, given by their names or, where no name fits, by number."""
+    from credo.data.columns import label
+
+    y = np.asarray(y)
+    known = {name: code for code, name in enumerate(classes)}
+    codes = [known.get(label(value)) for value in y.ravel().tolist()]
+    if None not in codes:
+        return np.asarray(codes, np.int32).reshape(y.shape)
+    is_whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and not (y % 1).any())
+    if is_whole and y.size and y.min() >= 0 and y.max() < len(classes):
+        return y.astype(np.int32)
+    wrong = y.ravel()[codes.index(None)]
+    shown = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
+    raise CredoError(f"y has the class {wrong!r}, which the model does not know; it knows {shown}")
+
+
+def _mean_and_scale(values: np.ndarray, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column; 1 for one that is constant."""
+    flat = values.reshape(len(values), -1)
+    if weights is not None:
+        weights = np.asarray(weights, np.float64)
+        flat, weights = flat[weights > 0], weights[weights > 0]
+    mean = np.average(flat, axis=0, weights=weights)
+    std = np.sqrt(np.average((flat - mean) ** 2, axis=0, weights=weights))
+    scale = np.where((np.ptp(flat, axis=0) > 0) & (std > 0), std, 1.0)
+    shape = values.shape[1:]
+    return mean.reshape(shape), scale.reshape(shape)
+
+
+def _is_frame(x: Any) -> bool:
+    return hasattr(x, "columns") and hasattr(x, "iloc")
+
+
+def _precision(x: np.ndarray) -> Any:
+    return x.dtype if x.dtype.kind == "f" else np.float64

@@ -1,0 +1,33 @@
+"""Maximum a posteriori: the mode of the posterior, by stochastic gradient descent.
+
+    θ_MAP = argmin_θ  −(1/N) [ Σ_j log p(y_j | x_j, θ) + log p(θ) ]
+
+With a normal prior of scale s this is weight decay 1/(2 s² N) on the mean loss. One draw, so no
+uncertainty about the function: the baseline that every other method should beat.
+"""
+
+from dataclasses import dataclass
+
+from credo.inference.method import DescentMethod
+from credo.model import Target
+from credo.networks import Params
+from credo.posterior import Samples
+from credo.posterior.samples import one_network
+
+
+@dataclass(frozen=True)
+class MAP(DescentMethod):
+    """Maximum a posteriori by stochastic gradient descent.
+
+    Example:
+        >>> data = credo.data.load("iris")
+        >>> model = credo.default_model(3, credo.networks.MLP(hidden=(16,)))
+        >>> posterior = credo.fit(model, data.train, credo.MAP(num_steps=200))
+    """
+
+    def posterior_of(self, target: Target, learned: Params) -> Samples:
+        return one_network(target.model, learned)
+
+    @property
+    def gives_draws(self) -> bool:
+        return True
