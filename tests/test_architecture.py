@@ -15,11 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A folder (or module) may import those to its left. "credo" is the public namespace itself, which
 # gathers names from everywhere: only what is built on the whole library may import it.
-FREE = ("errors", "files", "caching", "keys")
+FREE = ("errors", "files", "caching", "keys", "struct", "fields", "saving")
 ORDER = (
-    *("data", "networks", "model", "posterior", "predictive", "linearized"),
-    *("evaluation", "inference"),
-    *("decisions", "credo", "experiments", "report", "sklearn", "app"),
+    *("data", "networks", "model", "likelihoods", "priors", "engine", "posterior", "predictive"),
+    *("evaluation", "inference", "landscape", "credo", "experiments", "report", "sklearn", "app"),
 )
 
 HEAVY = ("pandas", "sklearn", "matplotlib", "scipy.stats", "blackjax", "pooch", "PIL")
@@ -107,12 +106,19 @@ def test_imports_go_one_way():
         ("credo/data/planted.py", "import credo.report.html"),
         ("credo/data/planted.py", "from credo.networks import MLP"),
         ("credo/data/planted.py", "def late():\n    from credo import networks"),
-        ("credo/model/planted.py", "from ..inference import engine"),
+        ("credo/model/planted.py", "from ..inference import method"),
         ("credo/model/__init__.py", "from ..app import main"),
-        ("credo/predictive.py", "from .evaluation import metrics"),
+        ("credo/model/likelihoods/planted.py", "from ...engine import run"),
+        ("credo/engine/planted.py", "from credo.inference.method import Method"),
+        ("credo/engine/planted.py", "from credo.posterior import Samples"),
+        ("credo/predictive/planted.py", "from ..evaluation import metrics"),
+        ("credo/evaluation/planted.py", "from credo.landscape import paths"),
+        ("credo/inference/verbs/planted.py", "from credo.landscape import paths"),
         ("credo/inference/planted.py", "import credo"),
         ("credo/inference/planted.py", "from credo import fit"),
         ("credo/errors.py", "from credo.data import load"),
+        ("credo/struct.py", "from credo.engine import run"),
+        ("credo/saving.py", "def late():\n    from credo.posterior import Samples"),
     ],
 )
 def test_an_import_to_the_right_is_caught(path, source):
@@ -123,13 +129,95 @@ def test_an_import_to_the_right_is_caught(path, source):
     ("path", "source"),
     [
         ("credo/app/planted.py", "import credo\nfrom credo.report import html"),
-        ("credo/inference/planted.py", "from ..posterior import samples\nfrom . import engine"),
-        ("credo/inference/__init__.py", "from .engine import run\nfrom credo import errors"),
+        ("credo/inference/planted.py", "from ..posterior import samples\nfrom . import method"),
+        ("credo/inference/point/planted.py", "from ...engine import run\nfrom ..method import Method"),
+        ("credo/inference/__init__.py", "from .registry import METHODS\nfrom credo import errors"),
+        ("credo/engine/planted.py", "from credo.data.source import Source\nimport credo.struct"),
+        ("credo/landscape/planted.py", "from credo.inference import fit"),
         ("credo/data/planted.py", "import jax\nimport sklearn.datasets\nfrom credo import files"),
     ],
 )
 def test_an_import_to_the_left_passes(path, source):
     assert not wrong_imports(source, path)
+
+
+def test_every_room_has_a_place():
+    found = {
+        path.stem for path in (ROOT / "credo").iterdir() if path.is_dir() or path.suffix == ".py"
+    }
+    found -= {"__init__", "__main__", "__pycache__"}
+    assert found == {*ORDER, *FREE} - {"credo"}
+
+
+def optimizer_steps(source: str) -> list[str]:
+    """Where a module applies an optimiser's update, or makes an optimiser to do so.
+
+    Optax itself, and anything that its name is bound to, counts wherever it is called; so do
+    every function called `apply_updates`, and every `update` that gives a pair: updates and the
+    optimiser's new memory. Types and versions are not calls.
+    """
+    tree = ast.parse(source)
+    bound = {"optax"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            own = [alias for alias in node.names if alias.name.partition(".")[0] == "optax"]
+            bound |= {alias.asname or "optax" for alias in own}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "optax":
+            bound |= {alias.asname or alias.name for alias in node.names}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func).endswith(".update"):
+                found.append(f"line {node.lineno} unpacks {ast.unparse(node.value.func)}")
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        from_optax = name.split(".")[0] in bound
+        if from_optax or name.split(".")[-1] in ("apply_updates", "scale_by_learning_rate"):
+            found.append(f"line {node.lineno} calls {name}")
+    return found
+
+
+def test_only_the_engine_applies_an_optimizers_update():
+    files = sorted((ROOT / "credo").rglob("*.py"))
+    engine = ROOT / "credo" / "engine"
+    wrong = {
+        file.relative_to(ROOT).as_posix(): steps
+        for file in files
+        if engine not in file.parents and (steps := optimizer_steps(file.read_text("utf-8")))
+    }
+    assert not wrong, wrong
+    assert any(optimizer_steps(file.read_text("utf-8")) for file in engine.rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import optax\nparams = optax.apply_updates(params, updates)",
+        "import optax as ox\ndef step(p, u):\n    return ox.apply_updates(p, u)",
+        "from optax import apply_updates\nparams = apply_updates(params, updates)",
+        "from optax import apply_updates as move\nparams = move(params, updates)",
+        "import equinox as eqx\nmodel = eqx.apply_updates(model, updates)",
+        "from optax import adam\nrule = adam(1e-3)\nupdates, memory = rule.update(g, memory)",
+        "updates, memory = method.transformation(target, params).update(gradient, memory, params)",
+        "import optax.contrib\nrule = optax.contrib.sam(inner, outer)",
+    ],
+)
+def test_a_second_loop_is_caught(source):
+    assert optimizer_steps(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import optax\nversion = optax.__version__",
+        "import optax\ndef fit(optimizer: optax.GradientTransformation): ...",
+        "from credo.engine import descend\nlearned = descend(rule, learned, memory, loss)",
+        "digest.update(text)",
+    ],
+)
+def test_what_is_no_optimizers_step_passes(source):
+    assert not optimizer_steps(source)
 
 
 def heavy_modules_after(statement: str) -> list[str]:

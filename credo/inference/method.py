@@ -49,9 +49,6 @@ class Method(Algorithm):
         """Share of the rows that the run holds out to stop early."""
         return 0.0
 
-    def check_likelihood(self, target: Target) -> None:
-        """Raise where the method does not fit the likelihood."""
-
     @property
     def gives_draws(self) -> bool:
         """Whether the posterior is draws of weights, such as one network or a chain."""
