@@ -1,4 +1,4 @@
-"""Dropout in convnets: none, inner-product only, everywhere × weight scaling, MC (document 002).
+"""Dropout in convnets: none, inner-product only, everywhere × weight scaling, MC.
 
 Dropout after convolutions has a bad name because its weights are scaled for prediction; averaging
 the predictions of many masks instead is approximate inference in a Bayesian convnet.

@@ -17,9 +17,10 @@ from credo.data import load
 from credo.data.dataset import Split
 from credo.errors import CredoWarning
 from credo.evaluation.evaluate import evaluate
+from credo.experiments.mnist import balanced, flattened
 from credo.experiments.page import Page, Pattern, new_figure
 from credo.inference import HMC, MAP, SGHMC, SGLD, BayesByBackprop, Dropout, Ensemble, Method, fit
-from credo.inference.convergence import function_space_rhat
+from credo.inference.sampling.convergence import function_space_rhat
 from credo.model import Categorical, Model, NormalPrior
 from credo.networks import MLP
 from credo.posterior import Samples
@@ -56,7 +57,7 @@ class BnnPosteriors:
         train, test = self._data(data_dir)
         model = Model(MLP(hidden=(self.hidden,)), Categorical(NUM_CLASSES), NormalPrior(1.0))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # R̂ stands on the page
+            warnings.simplefilter("ignore", CredoWarning)  # the page shows R̂ itself
             chains = fit(model, train, self._hmc(), self.seed)
             assert isinstance(chains, Samples)
             rhat = function_space_rhat(chains, jnp.asarray(test.x[:200]))
@@ -69,13 +70,9 @@ class BnnPosteriors:
 
     def _data(self, data_dir: Any) -> tuple[Split, Split]:
         data = load("mnist", data_dir=data_dir)
-        flat = lambda x: x.reshape(len(x), -1)  # noqa: E731
-        each = self.num_images // NUM_CLASSES
-        rows = np.concatenate(
-            [np.flatnonzero(data.train.y == c)[:each] for c in range(NUM_CLASSES)]
-        )
-        test = Split(flat(data.test.x[: self.num_test]), data.test.y[: self.num_test])
-        return Split(flat(data.train.x[rows]), data.train.y[rows]), test
+        train = balanced(data.train, self.num_images // NUM_CLASSES)
+        test = Split(*(part[: self.num_test] for part in data.test))
+        return Split(flattened(train.x), train.y), Split(flattened(test.x), test.y)
 
     def _hmc(self) -> HMC:
         return HMC(

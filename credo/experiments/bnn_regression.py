@@ -13,13 +13,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from credo.data import load
+from credo.data import Units, load
 from credo.data.dataset import Split
 from credo.errors import CredoWarning
 from credo.evaluation.evaluate import evaluate
 from credo.experiments.page import Page, Pattern, new_figure
 from credo.inference import HMC, MAP, SGHMC, SGLD, BayesByBackprop, Dropout, Ensemble, Method, fit
-from credo.inference.convergence import function_space_rhat
+from credo.inference.sampling.convergence import function_space_rhat
 from credo.model import Model, Normal
 from credo.networks import MLP
 from credo.posterior import Samples
@@ -37,7 +37,7 @@ class BnnRegression:
     hidden: int = 20
     """Hidden units."""
     noise: float = 0.1
-    """Known noise, in units of the standardised target."""
+    """Known noise, in units of the standardized target."""
     num_samples: int = 400
     """HMC draws per chain, after as many of warm-up."""
     num_leapfrog: int = 200
@@ -50,12 +50,12 @@ class BnnRegression:
     def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         data = load("uci/yacht", split=self.split, data_dir=data_dir)
-        shift, factor = data.train.y.mean(), data.train.y.std()
-        train, test = (Split(p.x, (p.y - shift) / factor) for p in (data.train, data.test))
+        units = Units.standardizing(y=data.train.y)
+        train, test = (Split(p.x, units.targets_of(p.y)) for p in (data.train, data.test))
         model = Model(MLP(hidden=(self.hidden,), activation="tanh"), Normal(self.noise))
         predicted = {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # R̂ stands on the page
+            warnings.simplefilter("ignore", CredoWarning)  # the page shows R̂ itself
             for name, method in self._methods().items():
                 posterior = fit(model, train, method, self.seed + (name != REFERENCE))
                 if name == REFERENCE:
@@ -132,9 +132,9 @@ class BnnRegression:
             "bnn-regression",
             "What posteriors of networks are like: UCI yacht",
             f"{rows_seen} rows, MLP 6-{self.hidden}-1 with tanh, noise {self.noise} of the "
-            f"standardised target known, prior N(0, 1), split {self.split}. Reference: HMC, 4 "
+            f"standardized target known, prior N(0, 1), split {self.split}. Reference: HMC, 4 "
             f"chains, {self.num_samples} draws after {self.num_samples} of warm-up, "
-            f"{self.num_leapfrog} leapfrog steps each, scales learnt. Distance of means in units "
+            f"{self.num_leapfrog} leapfrog steps each, scales learned. Distance of means in units "
             "of HMC's predictive standard deviation; width: median of the ratios of epistemic "
             f"standard deviations. {seconds:.0f} s.",
             (("Agreement with HMC", rows),),

@@ -1,7 +1,9 @@
-"""T6: test accuracy of dropout methods on MNIST with 1,000 training images.
+"""Test accuracy of dropout methods on MNIST with 1,000 training images.
 
-The source's table (seed document 004) compares the naive prediction (mean weights) with Monte-Carlo
-prediction (100 draws) for a plain network, MC dropout, concrete dropout and variational dropout.
+The source's table compares the naive prediction (mean weights) with Monte-Carlo prediction (100
+draws) for a plain network, MC dropout, concrete dropout and variational dropout.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
 """
 
 import time
@@ -27,7 +29,7 @@ SOURCE = {
 
 @dataclass(frozen=True)
 class DropoutAccuracy:
-    """Accuracy table of dropout methods, MNIST with 1,000 images (T6)."""
+    """Accuracy table of dropout methods, MNIST with 1,000 images."""
 
     seeds: int = 10
     """Runs of each method, on the same images with other initial weights, batches and noise."""
@@ -70,10 +72,11 @@ class DropoutAccuracy:
             source_naive, source_sampled = SOURCE[name]
             ours = "–" if name == "base" else mean_and_spread(sampled[name])
             rows.append([name, source_naive, mean_and_spread(naive[name]), source_sampled, ours])
-        mean = lambda values: float(np.mean(values))  # noqa: E731
-        gain = {name: mean(sampled[name]) - mean(naive["base"]) for name in naive}
-        gap = {name: mean(sampled[name]) - mean(naive[name]) for name in naive}
-        apart = mean(sampled["concrete dropout"]) - mean(sampled["MC dropout"])
+        by_mean = {name: float(np.mean(naive[name])) for name in naive}
+        by_draws = {name: float(np.mean(sampled[name])) for name in sampled}
+        gain = {name: by_draws[name] - by_mean["base"] for name in naive}
+        gap = {name: by_draws[name] - by_mean[name] for name in naive}
+        apart = by_draws["concrete dropout"] - by_draws["MC dropout"]
         patterns = [
             Pattern(
                 f"{name} is above base by 0.3 to 1.5 points",
@@ -103,7 +106,7 @@ class DropoutAccuracy:
         ]
         return Page(
             "dropout-accuracy",
-            "Dropout on 1,000 MNIST images (T6)",
+            "Dropout on 1,000 MNIST images",
             f"MLP 784-500-500-10, {num_data:,} training images, {self.epochs} epochs of Adam at "
             f"1e-3 with batches of 100, weight decay 1e-4, {self.num_draws} draws, {self.seeds} "
             f"seeds, {seconds:.0f} s. Percent accuracy on all 10,000 test images, mean ± standard "

@@ -1,4 +1,7 @@
-"""Functions drawn by dropout on 1-d regression (seed document 004)."""
+"""Functions drawn by dropout on 1-d regression.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
+"""
 
 import time
 from dataclasses import dataclass
@@ -49,8 +52,8 @@ class DropoutFunctions:
             curve, at_data, test = (self._predict(posterior, x) for x in (GRID, data.x, fresh.x))
             rate = float(posterior.rates["dense1"])
             draw_functions(axis, curve, data, f"{name}, p = {rate:.2g}")
-            away = doubt(curve)[np.abs(GRID[:, 0]) > 1.25].mean()
-            near = doubt(at_data).mean()
+            away = spread_between_draws(curve)[np.abs(GRID[:, 0]) > 1.25].mean()
+            near = spread_between_draws(at_data).mean()
             inside = np.mean(np.abs(fresh.y - test.mean) < 2 * test.std)
             rows.append(
                 [name, f"{rate:.2g}", f"{near:.3f}", f"{away:.3f}", f"{100 * inside:.0f} %"]
@@ -81,6 +84,6 @@ class DropoutFunctions:
         return predicted
 
 
-def doubt(predicted: NormalPredictive) -> np.ndarray:
+def spread_between_draws(predicted: NormalPredictive) -> np.ndarray:
     """Standard deviation between draws."""
     return np.sqrt(predicted.epistemic_variance)

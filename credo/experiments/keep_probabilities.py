@@ -1,4 +1,7 @@
-"""Keep probabilities that concrete dropout learns, with 1,000 and 10,000 images (document 004)."""
+"""Keep probabilities that concrete dropout learns, with 1,000 and 10,000 images.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
+"""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ LAYERS = {"dense0": "input", "dense1": "hidden 1", "dense2": "hidden 2"}
 
 @dataclass(frozen=True)
 class KeepProbabilities:
-    """Learnt keep probabilities per layer at 1,000 and 10,000 images."""
+    """Learned keep probabilities per layer at 1,000 and 10,000 images."""
 
     seeds: int = 3
     """Runs of each size."""
@@ -58,7 +61,7 @@ class KeepProbabilities:
         ]
         return Page(
             "keep-probabilities",
-            "Learnt keep probabilities",
+            "Learned keep probabilities",
             "Concrete dropout at the input and after both hidden layers of 784-500-500-10 on "
             f"MNIST, Adam at 1e-3, the same prior at both sizes, {self.seeds} seeds, "
             f"{seconds:.0f} s. The source shows this as bar charts without numbers.",

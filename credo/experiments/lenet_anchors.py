@@ -96,7 +96,7 @@ class LeNetAnchors:
             "LeNet against published variational inference",
             f"LeNet (20 and 50 channels, 500 units), {self.num_images:,} training images, Adam at "
             f"1e-3 with a cosine schedule on batches of 64, {self.num_steps:,} steps for the "
-            f"dropout methods (drop probability {self.rate} where it is not learnt) and "
+            f"dropout methods (drop probability {self.rate} where it is not learned) and "
             f"{self.variational_steps:,} for Bayes by backprop, {self.num_draws} draws, seed "
             f"{self.seed}, {seconds:.0f} s. No augmentation, nothing tuned on the test set.",
             tuple(tables),

@@ -14,7 +14,7 @@ from credo.evaluation.evaluate import evaluate
 from credo.experiments.lenet_anchors import DECAY, Scores
 from credo.experiments.page import Page, Pattern
 from credo.inference import MAP, Dropout, Ensemble, Method, fit
-from credo.inference.ensemble import split
+from credo.inference.ensembles.ensemble import split
 from credo.model import Categorical, Model, NormalPrior
 from credo.networks import LeNet
 from credo.predictive import CategoricalPredictive, predict
@@ -67,11 +67,11 @@ class LeNetEnsemble:
         model = Model(LeNet(), Categorical(10), decay)
         method = Ensemble(member, self.size)
         posterior = fit(model, Split(images, labels), method, key=self.seed)
-        whole = predict(posterior, data.test.x, self.num_draws)
-        each = [replace(one, record=posterior.record) for one in split(posterior, self.size)]
-        alone = [predict(member, data.test.x, self.num_draws // 5) for member in each]
+        together = predict(posterior, data.test.x, self.num_draws)
+        members = [replace(one, record=posterior.record) for one in split(posterior, self.size)]
+        alone = [predict(member, data.test.x, self.num_draws // 5) for member in members]
         return {
-            f"ensemble of {self.size}": scores_of(whole, data.test.y),
+            f"ensemble of {self.size}": scores_of(together, data.test.y),
             "its members, mean": mean_scores([scores_of(one, data.test.y) for one in alone]),
         }
 

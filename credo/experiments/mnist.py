@@ -20,9 +20,14 @@ def balanced(split: Split, per_class: int, skip: int = 0) -> Split:
 
 
 def images(per_class: int, data_dir: str | Path | None) -> tuple[Split, Split]:
-    """Training images, and the whole test set."""
+    """Training images, and all test images."""
     mnist = load("mnist", data_dir=data_dir)
     return balanced(mnist.train, per_class), mnist.test
+
+
+def flattened(x: np.ndarray) -> np.ndarray:
+    """Images as rows of pixels."""
+    return x.reshape(len(x), -1)
 
 
 def slide_model(num_data: int, decay: float = SLIDE_DECAY) -> Model:

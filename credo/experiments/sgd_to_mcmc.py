@@ -1,4 +1,7 @@
-"""From SGD to MCMC (seed document 003): regression, classification, paths, acceptance, energy."""
+"""From SGD to MCMC: regression, classification, paths, acceptance, energy.
+
+Source: Ambrogioni, Bayesian deep learning, part I: From SGD to gradient-based MCMC (lecture).
+"""
 
 import time
 import warnings
@@ -12,9 +15,8 @@ import numpy as np
 
 from credo.errors import CredoWarning
 from credo.experiments.page import Page, Pattern, new_figure
-from credo.inference import HMC, MALA, MAP, SGLD, Exact, Method, fit
-from credo.inference.hmc import Phase, hamiltonian, leapfrog
-from credo.inference.sampling import sample
+from credo.inference import HMC, MALA, MAP, SGLD, Exact, Method, fit, sample
+from credo.inference.sampling.hmc import Phase, hamiltonian, leapfrog
 from credo.model import Bernoulli, Model, Normal, NormalPrior
 from credo.networks import MLP
 from credo.predictive import predict
@@ -38,7 +40,7 @@ class SgdToMcmc:
     def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # fixed steps are part of the picture
+            warnings.simplefilter("ignore", CredoWarning)  # bad step sizes are shown on purpose
             parts = [
                 self._regression(), self._classification(), self._paths(), self._acceptance(),
                 self._energy(),
@@ -68,11 +70,11 @@ class SgdToMcmc:
         )  # fmt: skip
         design = np.column_stack([x, np.ones(len(x))])
         ridge = np.linalg.solve(design.T @ design + (NOISE / PRIOR) ** 2 * np.eye(2), design.T @ y)
-        found = layer(mode.draws, (0, 0))
+        found = slope_and_intercept(mode.draws)[0, 0]
         chain: Any = fit(
             model, (x, y), HMC(num_samples=self.num_samples, num_leapfrog=10), self.seed
         )
-        spread = layer(chain.draws).std(axis=(0, 1))
+        spread = slope_and_intercept(chain.draws).std(axis=(0, 1))
         factor = np.asarray(exact.factor)
         truth = np.sqrt(np.diag(factor @ factor.T))[::-1]  # b comes before w in the pytree
         figure, axes = new_figure(2, width=4.5)
@@ -110,7 +112,7 @@ class SgdToMcmc:
         )
         axis_values = np.linspace(-6, 6, 80)
         grid = np.stack(np.meshgrid(axis_values, axis_values), -1).reshape(-1, 2)
-        doubts = [doubtful_directions(posterior) for posterior in (point, chains)]
+        shares = [uncertain_directions(posterior) for posterior in (point, chains)]
         figure, axes = new_figure(2, width=4.5, height=4)
         for axis, posterior, title in zip(
             axes[0], (point, chains), ("point estimate", "posterior average"), strict=True
@@ -124,9 +126,9 @@ class SgdToMcmc:
             Pattern(
                 "far away the point estimate is certain in nearly all directions, the posterior "
                 "average doubts where its draws disagree",
-                bool(doubts[0] < 0.02 and doubts[1] > 10 * doubts[0]),
+                bool(shares[0] < 0.02 and shares[1] > 10 * shares[0]),
                 f"of 720 directions, at distance 100, probabilities between 0.01 and 0.99 in "
-                f"{doubts[0]:.1%} against {doubts[1]:.1%}",
+                f"{shares[0]:.1%} against {shares[1]:.1%}",
             )
         ], {"Probability of one class; lines at 0.1, 0.5 and 0.9": figure}
 
@@ -139,9 +141,8 @@ class SgdToMcmc:
         figure, axes = new_figure(3, width=3.5, height=3.5)
         spreads = {}
         for axis, (name, method) in zip(axes[0], methods.items(), strict=True):
-            path = np.asarray(sample(correlated, jnp.array([-2.5, 2.5]), method, self.seed).draws)[
-                0
-            ]
+            drawn = sample(correlated, jnp.array([-2.5, 2.5]), method, self.seed)
+            path = np.asarray(drawn.draws)[0]
             grid = np.linspace(-3, 3, 60)
             points = jnp.asarray(np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2))
             heights = np.exp(jax.vmap(correlated)(points)).reshape(60, 60)
@@ -172,7 +173,7 @@ class SgdToMcmc:
             rates.append(1 - history["acceptance"][:, 50:].mean())
         figure, axes = new_figure()
         axes[0, 0].loglog(STEP_SIZES, rates, "o-")
-        axes[0, 0].set(xlabel="step size η", ylabel="share of refused proposals")
+        axes[0, 0].set(xlabel="step size η", ylabel="share of rejected proposals")
         axes[0, 0].set_xticks(STEP_SIZES, [f"{size:g}" for size in STEP_SIZES])
         axes[0, 0].minorticks_off()
         slope = np.polyfit(np.log(STEP_SIZES), np.log(rates), 1)[0]
@@ -180,10 +181,10 @@ class SgdToMcmc:
             Pattern(
                 "the acceptance of MALA goes to 1 as η → 0, with power 3/2",
                 bool(1.2 < slope < 1.8),
-                f"refused {rates[0]:.3f} at η = {STEP_SIZES[0]}, {rates[-1]:.4f} at "
+                f"rejected {rates[0]:.3f} at η = {STEP_SIZES[0]}, {rates[-1]:.4f} at "
                 f"{STEP_SIZES[-1]}; slope {slope:.2f}",
             )
-        ], {"Proposals that MALA refuses": figure}
+        ], {"Proposals that MALA rejects": figure}
 
     def _energy(self) -> Any:
         density = jax.value_and_grad(correlated)
@@ -193,11 +194,7 @@ class SgdToMcmc:
         figure, axes = new_figure()
         for size in sizes:
             count = round(10 / size)
-            run = jax.jit(lambda phase, s=size: leapfrog(density, phase, s, 1))
-            phase, energies = start, []
-            for _ in range(count):
-                phase = run(phase)
-                energies.append(float(hamiltonian(phase) - hamiltonian(start)))
+            energies = energies_along(density, start, size, count) - float(hamiltonian(start))
             errors.append(np.abs(energies).max())
             axes[0, 0].plot(np.linspace(0, 10, count), energies, label=f"ε = {size}")
         axes[0, 0].set(xlabel="time", ylabel="energy − its start")
@@ -212,6 +209,16 @@ class SgdToMcmc:
         ], {"Energy along a trajectory": figure}
 
 
+def energies_along(density: Any, start: Phase, size: float, count: int) -> np.ndarray:
+    """The energy after each of `count` leapfrog steps."""
+
+    def step(phase: Phase, _: None) -> tuple[Phase, jax.Array]:
+        phase = leapfrog(density, phase, size, 1)
+        return phase, hamiltonian(phase)
+
+    return np.asarray(jax.lax.scan(step, start, length=count)[1])
+
+
 def correlated(w: jax.Array) -> jax.Array:
     """Log density of a normal with correlation 0.8."""
     return -0.5 * (w[0] ** 2 - 1.6 * w[0] * w[1] + w[1] ** 2) / 0.36
@@ -222,7 +229,7 @@ def classes(posterior: Any, x: np.ndarray) -> np.ndarray:
     return predicted.probs
 
 
-def doubtful_directions(posterior: Any) -> float:
+def uncertain_directions(posterior: Any) -> float:
     """The share of directions in which, at distance 100, the class is not settled.
 
     Along the data all draws agree, and their average is as certain as a point estimate; across them
@@ -233,8 +240,7 @@ def doubtful_directions(posterior: Any) -> float:
     return float(np.mean(np.abs(probabilities[:, 1] - 0.5) < 0.49))
 
 
-def layer(draws: Any, index: Any = ...) -> np.ndarray:
-    """Slope and intercept of a linear network's draws."""
-    found = draws["network"]["dense0"]
-    both = np.concatenate([np.asarray(found["w"])[..., 0], np.asarray(found["b"])], axis=-1)
-    return both[index]
+def slope_and_intercept(draws: Any) -> np.ndarray:
+    """Of a linear network's draws, on the last axis."""
+    layer = draws["network"]["dense0"]
+    return np.concatenate([np.asarray(layer["w"])[..., 0], np.asarray(layer["b"])], axis=-1)

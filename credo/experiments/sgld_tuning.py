@@ -1,8 +1,10 @@
-"""SGLD is hard to tune, constant SGD finds its rate (seed document 001), against the exact answer.
+"""SGLD is hard to tune, constant SGD finds its rate, against the exact answer.
 
 Linear regression on real data, whose posterior is known in closed form. How wide are the chains
 along each principal direction of the posterior, relative to the truth, at every rate of SGLD? And
 where does SGD with the optimal constant rate of Mandt, Hoffman & Blei (2017) end up by itself?
+
+Source: Šmídl, Deep Bayesian Learning, lectures at the Czech Technical University, 2020.
 """
 
 import time
@@ -15,7 +17,7 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from credo.data import load
+from credo.data import Units, load
 from credo.data.dataset import Split
 from credo.errors import CredoWarning, DivergedError
 from credo.experiments.page import Page, Pattern, new_figure
@@ -24,7 +26,7 @@ from credo.model import Model, Normal
 from credo.networks import MLP
 from credo.posterior import DenseNormal, Samples
 
-NOISE = 0.7  # of standardised targets: about what a linear model leaves unexplained
+NOISE = 0.7  # of standardized targets: about what a linear model leaves unexplained
 CLOSE = 1.25  # widths within this factor of the truth, in every direction, count as right
 
 
@@ -58,12 +60,12 @@ class SgldTuning:
     def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         data = load("diabetes", data_dir=data_dir).train
-        train = Split(data.x, (data.y - data.y.mean()) / data.y.std())
+        train = Split(data.x, Units.standardizing(y=data.y).targets_of(data.y))
         model = Model(MLP(hidden=()), Normal(NOISE))
         exact = fit(model, train, Exact())
         assert isinstance(exact, DenseNormal)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # chains that fail are the point
+            warnings.simplefilter("ignore", CredoWarning)  # chains that fail are what the page is about
             found = {
                 name: self._widths(method, model, train, exact)
                 for name, method in self._methods().items()

@@ -12,6 +12,7 @@ from typing import Any
 from credo.data import load
 from credo.evaluation import Estimate
 from credo.evaluation.evaluate import evaluate
+from credo.experiments.mnist import flattened
 from credo.experiments.page import Page, Pattern
 from credo.inference import MAP, VariationalDropout, fit
 from credo.model import Categorical, Model
@@ -36,8 +37,7 @@ class SparseDropout:
     def run(self, data_dir: str | Path | None = None) -> Page:
         began = time.perf_counter()
         data = load("mnist", data_dir=data_dir)
-        flat = lambda x: x.reshape(len(x), -1)  # noqa: E731
-        train = (flat(data.train.x[: self.num_images]), data.train.y[: self.num_images])
+        train = (flattened(data.train.x[: self.num_images]), data.train.y[: self.num_images])
         model = Model(MLP(hidden=self.hidden), Categorical(10))
         common: dict[str, Any] = {"num_steps": self.num_steps, "batch_size": 128}
         dense = fit(model, train, MAP(**common), self.seed)
@@ -52,19 +52,18 @@ class SparseDropout:
             "sparse, pruned, 50 draws": pruned,
         }
         scores = {
-            name: evaluate(predict(network, flat(data.test.x), 50), data.test.y)
+            name: evaluate(predict(network, flattened(data.test.x), 50), data.test.y)
             for name, network in networks.items()
         }
         return self._page(scores, pruned.sparsity(), time.perf_counter() - began)
 
     def _page(self, scores: dict[str, Any], removed: float, seconds: float) -> Page:
-        error = lambda s: str(Estimate(100 * (1 - s["accuracy"].value), 100 * s["accuracy"].error))  # noqa: E731
         rows = [["network", "error %", "NLL", "weights removed"]]
         rows += [
-            [name, error(s), str(s["nll"]), f"{removed:.1%}" if "pruned" in name else "0 %"]
+            [name, percent_wrong(s["accuracy"]), str(s["nll"]), f"{removed:.1%}" if "pruned" in name else "0 %"]
             for name, s in scores.items()
         ]
-        kept, whole = (scores[n]["accuracy"] for n in ("sparse, pruned", "sparse, all weights"))
+        kept, full = (scores[n]["accuracy"] for n in ("sparse, pruned", "sparse, all weights"))
         loss = 100 * (scores["dense, MAP"]["accuracy"].value - kept.value)
         return Page(
             "sparse-dropout",
@@ -78,8 +77,8 @@ class SparseDropout:
                 Pattern("nine weights in ten can be removed", removed > 0.9, f"{removed:.1%}"),
                 Pattern(
                     "pruning itself changes nothing: within 0.1 points of all weights",
-                    abs(kept.value - whole.value) < 1e-3,
-                    f"{100 * (kept.value - whole.value):+.2f} points",
+                    abs(kept.value - full.value) < 1e-3,
+                    f"{100 * (kept.value - full.value):+.2f} points",
                 ),
                 Pattern(
                     "the pruned network is within half a point of the dense one",
@@ -88,3 +87,7 @@ class SparseDropout:
                 ),
             ),
         )
+
+
+def percent_wrong(accuracy: Estimate) -> str:
+    return str(Estimate(100 * (1 - accuracy.value), 100 * accuracy.error))

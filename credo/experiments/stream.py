@@ -1,4 +1,4 @@
-"""A stream of labels: the deep ensemble filter against fitting anew, SGLD and MC dropout.
+"""A stream of labels: the deep ensemble filter against fitting again, SGLD and MC dropout.
 
 Labels come in small batches. After each, every method has a model of all labels so far: the filter
 by an update of the last one, the others by a new fit. What does a label cost, and what is it worth?
@@ -17,6 +17,7 @@ from credo.data.dataset import Split
 from credo.errors import CredoWarning
 from credo.evaluation import mean_estimate
 from credo.evaluation.evaluate import evaluate
+from credo.experiments.mnist import flattened
 from credo.experiments.page import Page, Pattern, new_figure
 from credo.inference import MAP, SGLD, DEnFi, Dropout, Ensemble, Method, fit, update
 from credo.model import Categorical, Model
@@ -36,7 +37,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """Error and cost per new label: the deep ensemble filter against fitting anew."""
+    """Error and cost per new label: the deep ensemble filter against fitting again."""
 
     first: int = 20
     """Labels of the initial fit."""
@@ -70,10 +71,10 @@ class Stream:
         warmup = max(0, self.num_steps - 50 * thin)
         sgld = SGLD(num_samples=50, thin=thin, num_warmup=warmup, num_chains=1)
         return {
-            "ensemble, anew": Ensemble(MAP(num_steps=self.num_steps), self.size),
-            "dropout, anew": Dropout(num_steps=self.num_steps),
-            "sgld, anew": sgld,
-            "map, anew": MAP(num_steps=self.num_steps),
+            "ensemble, refitted": Ensemble(MAP(num_steps=self.num_steps), self.size),
+            "dropout, refitted": Dropout(num_steps=self.num_steps),
+            "sgld, refitted": sgld,
+            "map, refitted": MAP(num_steps=self.num_steps),
         }
 
     def _curves(self, name: str, data_dir) -> list[Curve]:
@@ -82,8 +83,8 @@ class Stream:
     def _curve(self, name: str, seed: int, data_dir) -> Curve:
         data = load("digits", data_dir=data_dir)
         order = np.random.default_rng(seed).permutation(len(data.train.y))
-        train = Split(data.train.x.reshape(len(order), -1)[order], data.train.y[order])
-        test = data.test.x.reshape(len(data.test.x), -1)
+        train = Split(flattened(data.train.x)[order], data.train.y[order])
+        test = flattened(data.test.x)
         model = Model(MLP(hidden=(self.hidden,)), Categorical(10))
         posterior: Any = None
         points = []
@@ -106,7 +107,7 @@ class Stream:
 
     def _steps(self, name: str) -> int:
         """Gradient steps of one update, all members together."""
-        members = self.size if name in (FILTER, "ensemble, anew") else 1
+        members = self.size if name in (FILTER, "ensemble, refitted") else 1
         return members * (self.update_steps if name == FILTER else self.num_steps)
 
     def _page(self, curves: dict[str, list[Curve]], seconds: float) -> Page:
@@ -129,19 +130,19 @@ class Stream:
                 axis.semilogy(self.counts(), mean, label=name)
                 axis.set(xlabel="labels", ylabel=label)
         axes[0, 0].legend()
-        anew = "ensemble, anew"
-        gap = along[FILTER].value - along[anew].value
-        single = min(along[name].value for name in ("dropout, anew", "sgld, anew"))
+        refitted = "ensemble, refitted"
+        gap = along[FILTER].value - along[refitted].value
+        single = min(along[name].value for name in ("dropout, refitted", "sgld, refitted"))
         patterns = (
             Pattern(
-                "the filter is as good as an ensemble fitted anew, within half a point of error",
+                "the filter is as good as an ensemble fitted again, within half a point of error",
                 bool(gap < 0.005),
-                f"error along the stream {along[FILTER]} against {along[anew]}",
+                f"error along the stream {along[FILTER]} against {along[refitted]}",
             ),
             Pattern(
-                "an update costs less than half of fitting anew",
-                bool(cost[FILTER] < 0.5 * cost[anew]),
-                f"{cost[FILTER]:.2f} s against {cost[anew]:.2f} s",
+                "an update costs less than half of fitting again",
+                bool(cost[FILTER] < 0.5 * cost[refitted]),
+                f"{cost[FILTER]:.2f} s against {cost[refitted]:.2f} s",
             ),
             Pattern(
                 "the filter beats MC dropout and SGLD along the stream",
@@ -156,8 +157,7 @@ class Stream:
             f"{self.batch} at a time up to {self.labels}; {self.seeds} orders, mean ± standard "
             f"error. A fit has {self.num_steps:,} gradient steps, an update of the filter "
             f"{self.update_steps} for each of {self.size} members. Seconds are those of the last "
-            "order, when all programs are compiled; a fit to a new number of rows compiles anew "
-            f"where an update does not. {seconds:.0f} s.",
+            f"order, when all programs are compiled. {seconds:.0f} s.",
             (("What a label costs and gives", rows),),
             patterns,
             {"Error and NLL along the stream": figure},

@@ -1,4 +1,7 @@
-"""T7: the training log of MC dropout, epoch by epoch (seed document 004)."""
+"""The training log of MC dropout, epoch by epoch.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +15,10 @@ from credo.data.dataset import Split
 from credo.experiments.mnist import SLIDE_DECAY, images, slide_model
 from credo.experiments.page import Page, Pattern, mean_and_spread, new_figure
 from credo.inference import Dropout, fit
-from credo.posterior import NoisyNetwork
+from credo.posterior import NoisyNetwork, Posterior
 from credo.predictive import predict
+
+BATCH_SIZE = 100
 
 
 class Epoch(NamedTuple):
@@ -35,7 +40,7 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """Training log of MC dropout on 1,000 MNIST images (T7)."""
+    """Training log of MC dropout on 1,000 MNIST images."""
 
     seeds: int = 5
     """Runs, each with other initial weights, batches and masks."""
@@ -49,20 +54,26 @@ class TrainingLog:
         return self._page(np.array([self._log(train, seed) for seed in range(self.seeds)]))
 
     def _log(self, train: Split, seed: int) -> list[Epoch]:
-        """One training. Its state after an epoch is that of a training which ends there."""
+        """One training, looked at after every epoch."""
         model = slide_model(len(train.y), SLIDE_DECAY)
+        method = Dropout(
+            self.rate, num_epochs=self.epochs, batch_size=BATCH_SIZE, schedule="constant"
+        )
+        epoch_steps = len(train.y) // BATCH_SIZE
         log = []
-        for epoch in range(self.epochs):
-            method = Dropout(
-                self.rate, num_epochs=epoch + 1, batch_size=100, schedule="constant"
-            )  # fmt: skip
-            posterior = fit(model, train, method, key=seed, progress=False)
+
+        def add_line(step: int, posterior: Posterior) -> None:
             assert isinstance(posterior, NoisyNetwork)
-            nll = posterior.record.history["nll"][0].reshape(epoch + 1, -1)[-1].mean()
+            nll = posterior.record.history["nll"][0, step - epoch_steps : step].mean()
             squares = sum(np.sum(np.square(w)) for w in jax.tree.leaves(posterior.params))
             drawn = predict(posterior, train.x, num_draws=1, key=seed)
-            right = np.mean(drawn.labels == train.y)  # type: ignore[union-attr]
+            right = np.mean(drawn.labels == train.y)  # type: ignore[attr-defined]
             log.append(Epoch(float(nll), float(SLIDE_DECAY * squares / 2), float(right)))
+
+        fit(
+            model, train, method, key=seed, progress=False, observe_every=epoch_steps,
+            observe=add_line,
+        )  # fmt: skip
         return log
 
     def _page(self, logs: Float[np.ndarray, "seeds epochs 3"]) -> Page:
@@ -84,8 +95,8 @@ class TrainingLog:
         losses, accuracy = ours[:, 0], ours[-1, 2]
         return Page(
             "training-log",
-            "Training log of MC dropout (T7)",
-            "MLP 784-500-500-10, 1,000 MNIST images, Adam at 1e-3, batches of 100, dropout "
+            "Training log of MC dropout",
+            f"MLP 784-500-500-10, 1,000 MNIST images, Adam at 1e-3, batches of {BATCH_SIZE}, dropout "
             f"{self.rate}, {self.seeds} seeds (mean ± standard deviation). Cross-entropy is "
             f"averaged over the steps of an epoch; our weight decay, {SLIDE_DECAY:g} ‖W‖² / 2, and "
             "our accuracy, on all training images with one draw of masks, are those after it. "

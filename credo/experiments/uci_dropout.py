@@ -1,9 +1,9 @@
 """UCI regression with the standard splits: MC and concrete dropout, one hidden layer of 50 units.
 
 In every split, a fifth of the training part is set aside to choose by: the drop probability of MC
-dropout (concrete dropout learns it), the scale of the prior, and a factor on the learnt noise
-scale (noise learnt with the weights is too small for new data). The choice is then fitted to the
-whole training part. The test part is used once, at the end.
+dropout (concrete dropout learns it), the scale of the prior, and a factor on the learned noise
+scale (noise learned with the weights is too small for new data). The choice is then fitted to the
+training part with that fifth. The test part is used once, at the end.
 
 The anchors are tuned MC dropout trained to convergence (Mukhoti, Stenetorp & Gal, On the Importance
 of Strong Baselines in Bayesian Deep Learning, 2018), the splits those of Hernandez-Lobato & Adams
@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from credo.data import load
+from credo.data import Units, load
 from credo.data.dataset import Split
 from credo.evaluation import Estimate, mean_estimate
 from credo.experiments.page import Page, Pattern
 from credo.experiments.parallel import in_parallel
 from credo.inference import ConcreteDropout, Dropout, Method, fit
-from credo.model import FanInPrior, Model, NormalInputScale, NormalLearntScale
+from credo.model import FanInPrior, Model, Normal
 from credo.networks import MLP
 from credo.posterior import NoisyNetwork
 from credo.predictive import NormalPredictive, predict
@@ -86,7 +86,7 @@ class UciDropout:
         common |= {"learning_rate": 1e-2}
         # The logits of the rates move by 5e-4 a step, so that the weights are there before them.
         concrete = ConcreteDropout(initial_rate=0.05, rate_speed=0.05, **common)
-        one_scale, by_input = NormalLearntScale(), NormalInputScale(beta=0.5)
+        one_scale, by_input = Normal(), Normal("by_input", beta=0.5)
         drop = [Dropout(rate, **common) for rate in self.rates]
 
         def grid(methods: list, likelihood: Any) -> list[Candidate]:
@@ -143,13 +143,13 @@ class UciDropout:
             f"MLP with one hidden layer of 50 units, {self.splits} standard splits, "
             f"{self.num_steps:,} steps of Adam at 1e-2 with a cosine schedule on batches of 64, "
             f"{self.num_draws:,} draws, {seconds / 60:.0f} minutes with {self.num_workers} fits "
-            "at a time. Inputs and targets are standardised by the training part; figures are in "
+            "at a time. Inputs and targets are standardized by the training part; figures are in "
             "the targets' own units, mean ± standard error over splits. MC dropout chooses its "
             f"drop probability ({listed(self.rates)}) on a fifth of the training part, concrete "
             "dropout learns it; both choose the scale of their fan-in prior "
             f"({listed(self.prior_scales)}) there. The network also outputs the noise (β = 0.5), "
             "times a factor from the same fifth. Batch size, and the first value and the speed of "
-            "the learnt rates, were settled once for all sets on such fifths, never on the test "
+            "the learned rates, were settled once for all sets on such fifths, never on the test "
             "part of the same split; but the splits overlap, so a row tested in one is in the "
             "training part of others. At or better: not worse by more than one standard error.",
             (("Test log-likelihood and RMSE", rows),),
@@ -168,14 +168,14 @@ def set_aside(train: Split, seed: int) -> tuple[Split, Split]:
 def fit_and_predict(
     candidate: Candidate, train: Split, x: np.ndarray, key: int, num_draws: int
 ) -> tuple[NormalPredictive, float]:
-    """Fit to standardised targets; predict in their own units. Also the drop probability."""
-    shift, factor = train.y.mean(), train.y.std()
-    standardized = (train.x, (train.y - shift) / factor)
-    posterior = fit(candidate.model, standardized, candidate.method, key=key, progress=False)
+    """Fit to standardized targets; predict in their own units. Also the drop probability."""
+    units = Units.standardizing(y=train.y)
+    posterior = fit(
+        candidate.model, train, candidate.method, key=key, units=units, progress=False
+    )
     predicted = predict(posterior, x, num_draws, key=key)
     assert isinstance(posterior, NoisyNetwork) and isinstance(predicted, NormalPredictive)
-    # Densities in units are smaller by the factor: `rescaled` widens the scales, so log_prob knows.
-    return predicted.rescaled(shift, factor), float(posterior.rates["dense1"])
+    return predicted, float(posterior.rates["dense1"])
 
 
 def with_noise(predicted: NormalPredictive, factor: float) -> NormalPredictive:

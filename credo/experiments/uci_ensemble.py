@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from credo.data import load
+from credo.data import Units, load
 from credo.data.dataset import Split
 from credo.evaluation import mean_estimate
 from credo.experiments.page import Page, Pattern
@@ -24,7 +24,7 @@ from credo.experiments.parallel import in_parallel
 from credo.experiments.uci_dropout import ANCHORS as DROPOUT_ANCHORS
 from credo.experiments.uci_dropout import NETWORK, best_noise, listed, set_aside, with_noise
 from credo.inference import MAP, Ensemble, Laplace, Method, fit
-from credo.model import FanInPrior, Model, NormalInputScale, NormalLearntScale
+from credo.model import FanInPrior, Model, Normal
 from credo.predictive import NormalPredictive, predict
 
 ANCHORS = {  # test log-likelihood, RMSE
@@ -67,8 +67,8 @@ class UciEnsemble:
 
         def one(task: tuple[int, str]) -> tuple[float, float]:
             split, row = task
-            judge = self._ensemble if row == "ensemble" else self._laplace
-            predicted = judge(data[split].train, data[split].test.x, split)
+            method = self._ensemble if row == "ensemble" else self._laplace
+            predicted = method(data[split].train, data[split].test.x, split)
             y = data[split].test.y
             rmse = np.sqrt(np.mean((predicted.mean - y) ** 2))
             return float(predicted.log_prob(y).mean()), float(rmse)
@@ -85,14 +85,14 @@ class UciEnsemble:
         rest, held_out = set_aside(train, seed=key)
         choices = []
         for scale in self.prior_scales:
-            model = Model(NETWORK, NormalInputScale(beta=0.5), FanInPrior(scale))
+            model = Model(NETWORK, Normal("by_input", beta=0.5), FanInPrior(scale))
             predicted = fit_and_predict(model, method, rest, held_out.x, key, self.size)
             choices.append((*best_noise(predicted, held_out.y), model))
         _, factor, best = max(choices, key=lambda choice: choice[0])
         return with_noise(fit_and_predict(best, method, train, x, key, self.size), factor)
 
     def _laplace(self, train: Split, x: np.ndarray, key: int) -> NormalPredictive:
-        model = Model(NETWORK, NormalLearntScale(), FanInPrior(2.0))
+        model = Model(NETWORK, Normal(), FanInPrior(2.0))
         method = Laplace("full", "all", **self._common())
         return fit_and_predict(model, method, train, x, key, self.num_draws)
 
@@ -136,10 +136,9 @@ class UciEnsemble:
 def fit_and_predict(
     model: Model, method: Method, train: Split, x: np.ndarray, key: int, num_draws: int
 ) -> NormalPredictive:
-    """Fit to standardised targets; predict in their own units."""
-    shift, factor = train.y.mean(), train.y.std()
-    standardized = (train.x, (train.y - shift) / factor)
-    posterior = fit(model, standardized, method, key=key, progress=False)
+    """Fit to standardized targets; predict in their own units."""
+    units = Units.standardizing(y=train.y)
+    posterior = fit(model, train, method, key=key, units=units, progress=False)
     predicted = predict(posterior, x, num_draws, key=key)
     assert isinstance(predicted, NormalPredictive)
-    return predicted.rescaled(shift, factor)
+    return predicted

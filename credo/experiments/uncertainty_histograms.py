@@ -1,4 +1,7 @@
-"""Uncertainty about real and synthetic digits, with 1,000 draws (seed document 004)."""
+"""Uncertainty about real and synthetic digits, with 1,000 draws.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
+"""
 
 import time
 from dataclasses import dataclass

@@ -1,7 +1,9 @@
-"""The role of weight decay: too small, good, too large (seed document 004).
+"""The role of weight decay: too small, good, too large.
 
 Weight decay λ of a mean loss is a normal prior of scale s with λ = 1 / (2 s² N): the weaker the
 decay, the wider the prior, and the further apart the functions that dropout draws.
+
+Source: Lee, Implementation Tutorial: Bayesian Deep Learning, KAIST, 2019.
 """
 
 import time
