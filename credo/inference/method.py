@@ -9,15 +9,16 @@ A frozen dataclass with the base `Method` (or `DescentMethod`, for those that mi
     posterior(target, states, kept) -> Posterior
 
 `states` are stacked, and `kept` has the axes (chain, draw, ...). Everything else has a default here
-or in `Algorithm`, and wrappers such as `Ensemble` pass all of it on.
+or in `Algorithm`. A method around another has the base `Wrapper`, which passes all of it on.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 
-from credo.engine import Algorithm, Descent, DescentState, pick
+from credo.engine import Algorithm, Descent, DescentState, Info, Plan, pick
 from credo.model import Batch, Target
 from credo.posterior import Posterior
 
@@ -58,6 +59,69 @@ class Method(Algorithm):
     def has_acceptance(self) -> bool:
         """Whether steps are accepted or rejected by a density."""
         return False
+
+
+class Wrapper(Method):
+    """Base of methods around another, `inner`: what they do not change is done as it does it.
+
+    One whose states are not those of the inner method takes these out for it.
+    """
+
+    @property
+    def inner(self) -> Method:
+        """The method around which this one is."""
+        raise NotImplementedError
+
+    def plan(self, num_rows: int) -> Plan:
+        return self.inner.plan(num_rows)
+
+    def init(self, key: Array, objective: Any, params: Any, batch: Any) -> Any:
+        return self.inner.init(key, objective, params, batch)
+
+    def step(self, key: Array, objective: Any, state: Any, batch: Any) -> tuple[Any, Info]:
+        return self.inner.step(key, objective, state, batch)
+
+    def keep(self, state: Any) -> Any:
+        return self.inner.keep(state)
+
+    def is_finished(self, state: Any) -> Array:
+        return self.inner.is_finished(state)
+
+    def check(self, key: Array, objective: Any, params: Any, data: Any) -> None:
+        self.inner.check(key, objective, params, data)
+
+    def synchronize(self, states: Any) -> Any:
+        return self.inner.synchronize(states)
+
+    def divergence_hint(self) -> str:
+        return self.inner.divergence_hint()
+
+    def posterior(self, target: Target, states: Any, kept: Any) -> Posterior:
+        return self.inner.posterior(target, states, kept)
+
+    def finish(self, target: Target, posterior: Any, data: Batch) -> Any:
+        return self.inner.finish(target, posterior, data)
+
+    def warnings(
+        self, target: Target, posterior: Any, data: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        return self.inner.warnings(target, posterior, data, info)
+
+    @property
+    def finishes_on_all_rows(self) -> bool:
+        return self.inner.finishes_on_all_rows
+
+    @property
+    def held_out_fraction(self) -> float:
+        return self.inner.held_out_fraction
+
+    @property
+    def gives_draws(self) -> bool:
+        return self.inner.gives_draws
+
+    @property
+    def has_acceptance(self) -> bool:
+        return self.inner.has_acceptance
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,18 +27,18 @@ from credo.engine import DescentState, Info, Plan, descend, unstack
 from credo.engine.descent import Schedule
 from credo.errors import CredoError
 from credo.fields import COUNT, POSITIVE, at_least, check_fields
-from credo.inference.ensembles.ensemble import Ensemble, EnsembleState, with_noisy_targets
-from credo.inference.method import Method
+from credo.inference.ensembles.ensemble import Ensemble, with_noisy_targets
+from credo.inference.method import Method, Wrapper
 from credo.inference.point.map import MAP
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.networks.prior_function import PriorFunction
-from credo.posterior import Posterior, Samples
+from credo.posterior import Samples
 from credo.struct import replace_unchecked
 
 
 @dataclass(frozen=True)
-class DEnFi(Method):
+class DEnFi(Wrapper):
     """Deep ensemble filter: an ensemble that follows a stream of data.
 
     `credo.fit` makes the ensemble, `credo.update` takes new data into it.
@@ -86,30 +86,6 @@ class DEnFi(Method):
         if self.memory == "new" and self.size < 2:
             raise CredoError('DEnFi: memory="new" needs a size of at least 2, whose spread it uses')
 
-    def plan(self, num_rows: int) -> Plan:
-        return self._initial.plan(num_rows)
-
-    def check(self, key: Array, target: Target, params: Params, data: Any) -> None:
-        self._initial.check(key, target, params, data)
-
-    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> EnsembleState:
-        return self._initial.init(key, target, params, batch)
-
-    def step(
-        self, key: Array, target: Target, state: EnsembleState, batch: Batch
-    ) -> tuple[EnsembleState, Info]:
-        return self._initial.step(key, target, state, batch)
-
-    def posterior(self, target: Target, states: EnsembleState, kept: None) -> Posterior:
-        return self._initial.posterior(target, states, kept)
-
-    def divergence_hint(self) -> str:
-        return self._initial.divergence_hint()
-
-    @property
-    def gives_draws(self) -> bool:
-        return True
-
     def descent(self, num_steps: int) -> MAP:
         """The descent of a member."""
         # Not by `MAP(...)`, whose checks a traced rate would not pass: it has passed them here.
@@ -119,7 +95,8 @@ class DEnFi(Method):
         )
 
     @property
-    def _initial(self) -> Ensemble:
+    def inner(self) -> Ensemble:
+        """The ensemble of the initial fit."""
         # Anchored members are draws from the posterior, as a filter without memory needs them.
         return Ensemble(self.descent(self.num_steps), self.size, anchored=self.memory == "new")
 

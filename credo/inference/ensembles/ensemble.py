@@ -26,7 +26,7 @@ from jaxtyping import Array
 from credo.engine import Info, Plan, pick
 from credo.errors import CredoError
 from credo.fields import COUNT, at_least, check_fields
-from credo.inference.method import Method
+from credo.inference.method import Method, Wrapper
 from credo.model import Batch, Normal, Target
 from credo.networks import Params
 from credo.networks.prior_function import Free, PriorFunction
@@ -48,7 +48,7 @@ class EnsembleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ensemble(Method):
+class Ensemble(Wrapper):
     """Deep ensemble: the same method from several starts, averaged.
 
     Example:
@@ -81,15 +81,15 @@ class Ensemble(Method):
         )  # fmt: skip
         try:
             if not isinstance(self.member, str):
-                object.__setattr__(self, "member", self._method)  # an instance also for a class
-            self._method  # noqa: B018
+                object.__setattr__(self, "member", self.inner)  # an instance also for a class
+            self.inner  # noqa: B018
         except CredoError as error:
             raise CredoError(
                 f"Ensemble: {self.member!r} is not a method that can be a member: {error}"
             ) from None
 
     def plan(self, num_rows: int) -> Plan:
-        own = self._method.plan(num_rows)
+        own = self.inner.plan(num_rows)
         chains, first = self.size * own.num_chains, self.first * own.num_chains
         return own._replace(num_chains=chains, first_chain=first)
 
@@ -108,7 +108,7 @@ class Ensemble(Method):
             fixed = model.network.init(keys[1], target.input_shape, outputs)
         state = EnsembleState(None, anchor, fixed, jax.random.key_data(keys[2]))
         own, batch = self._own_view(target, state, batch)
-        member = self._method.init(keys[3], own, params, batch)
+        member = self.inner.init(keys[3], own, params, batch)
         if self.anchored or not is_off(self.adversarial):
             check_point(self, member, params)
         return state._replace(member=member)
@@ -120,22 +120,22 @@ class Ensemble(Method):
         if not is_off(self.adversarial):
             params = network_of(state.member)
             batch = with_adversarial_examples(own, params, batch, self.adversarial)
-        member, info = self._method.step(key, own, state.member, batch)
+        member, info = self.inner.step(key, own, state.member, batch)
         return state._replace(member=member), info
 
     def keep(self, state: EnsembleState) -> Any:
-        return self._method.keep(state.member)
+        return self.inner.keep(state.member)
 
     def is_finished(self, state: EnsembleState) -> Array:
-        return self._method.is_finished(state.member)
+        return self.inner.is_finished(state.member)
 
     def check(self, key: Array, target: Target, params: Params, data: Any) -> None:
         self._check(target)
-        self._method.check(key, target, params, data)
+        self.inner.check(key, target, params, data)
 
     def synchronize(self, states: EnsembleState) -> EnsembleState:
         groups = [
-            group._replace(member=self._method.synchronize(group.member))
+            group._replace(member=self.inner.synchronize(group.member))
             for group in self._groups(states)
         ]
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *groups)
@@ -144,7 +144,7 @@ class Ensemble(Method):
         members = []
         groups = zip(self._groups(states), self._groups(kept, len(states.key)), strict=True)
         for group, own in groups:
-            found = self._method.posterior(target, group.member, own)
+            found = self.inner.posterior(target, group.member, own)
             # A noisy network needs the shape of its inputs to draw, also as a part of a mixture.
             found = replace_record(found, input_shape=target.input_shape)
             members.append(self._with_prior_function(found, group))
@@ -152,7 +152,7 @@ class Ensemble(Method):
 
     def finish(self, target: Target, posterior: Posterior, data: Batch) -> Posterior:
         members = split(posterior, self.size)
-        finished = [self._method.finish(target, member, data) for member in members]
+        finished = [self.inner.finish(target, member, data) for member in members]
         if all(new is old for new, old in zip(finished, members, strict=True)):
             return posterior
         histories = [member.record.history for member in finished]
@@ -167,33 +167,14 @@ class Ensemble(Method):
         found = []
         for index, member in enumerate(split(posterior, self.size)):
             part = {name: np.array_split(value, self.size)[index] for name, value in info.items()}
-            found.append(self._method.warnings(target, member, data, part))
+            found.append(self.inner.warnings(target, member, data, part))
         warned = [messages for messages in found if messages]
         if len(warned) < 2:
             return [message for messages in warned for message in messages]
         return [f"{message} (one of {len(warned)} members with warnings)" for message in warned[0]]
 
-    def divergence_hint(self) -> str:
-        return self._method.divergence_hint()
-
     @property
-    def finishes_on_all_rows(self) -> bool:
-        return self._method.finishes_on_all_rows
-
-    @property
-    def held_out_fraction(self) -> float:
-        return self._method.held_out_fraction
-
-    @property
-    def gives_draws(self) -> bool:
-        return self._method.gives_draws
-
-    @property
-    def has_acceptance(self) -> bool:
-        return self._method.has_acceptance
-
-    @property
-    def _method(self) -> Any:
+    def inner(self) -> Method:
         from credo.inference.registry import as_method  # which imports this module
 
         return as_method(self.member)
@@ -205,18 +186,18 @@ class Ensemble(Method):
                 "all members would start from the same weights, those of the module given; pass a "
                 "function of a key: credo.networks.Equinox(lambda key: ...)"
             )
-        if self.adversarial and self._method.has_acceptance:
+        if self.adversarial and self.inner.has_acceptance:
             raise CredoError(
                 "adversarial training has no density that an acceptance step could test; use "
                 f"members such as map, dropout or sgld, got {self.member!r}"
             )
-        if self.anchored and self._method.finishes_on_all_rows:
+        if self.anchored and self.inner.finishes_on_all_rows:
             raise CredoError(
                 "anchored members are draws from the posterior already; a posterior around each of "
                 f"them would count the uncertainty twice: use members such as map, got "
                 f"{self.member!r}"
             )
-        if self.prior_function and not self._method.gives_draws:
+        if self.prior_function and not self.inner.gives_draws:
             raise CredoError(
                 "prior_function needs members that are networks or chains of them, such as map or "
                 f"sgld, got {self.member!r}"
