@@ -51,7 +51,7 @@ class Page:
         return "\n\n".join(parts) + "\n"
 
     def write(self, folder: Path) -> Path:
-        """Write NAME.md and its pictures to `folder`, each whole or not at all."""
+        """Write NAME.md and its pictures to `folder`, each complete or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
         for index, figure in enumerate(self.figures.values()):
             buffer = io.BytesIO()

@@ -17,7 +17,7 @@ from credo.model import Model, default_model, standardized_noise
 from credo.networks import Network
 from credo.posterior import Posterior, Record
 from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive, predict
-from credo.report.prepare import choose_methods, prepare, standardized_targets
+from credo.report.prepare import choose_methods, prepare, target_units
 from credo.report.results import Comparison, Run, Trace
 
 TRACE_POINTS = 200
@@ -50,7 +50,7 @@ def compare(
         progress: a progress bar for each fit; by default only on a terminal.
         held_out: numbers of the classes to hold out; by default every fifth.
         noise: known standard deviation of a quantity around the function, in its units; by default
-            it is learnt.
+            it is learned.
 
     Example:
         >>> import credo
@@ -62,11 +62,11 @@ def compare(
     chosen = choose_methods(methods)
     if seeds < 1:
         raise CredoError(f"a comparison needs at least 1 seed, got {seeds}")
-    data, foreign = prepare(data, ood, held_out)
+    data, unfamiliar = prepare(data, ood, held_out)
     classes = None if data.task == "regression" else len(data.classes or ())
-    known = standardized_noise(noise, standardized_targets(data)[2])
+    known = standardized_noise(noise, target_units(data).factor)
     model = default_model(classes, network, noise=known)
-    inputs = None if foreign is None else foreign.x
+    inputs = None if unfamiliar is None else unfamiliar.x
     runs = {
         name: tuple(
             run_once(model, data, method, seed, inputs, num_draws, progress)
@@ -74,7 +74,7 @@ def compare(
         )
         for name, method in chosen.items()
     }
-    return Comparison(data, foreign, model.network, num_draws, chosen, runs)
+    return Comparison(data, unfamiliar, model.network, num_draws, chosen, runs)
 
 
 def run_once(
@@ -87,14 +87,11 @@ def run_once(
     progress: bool | None = None,
 ) -> Run:
     """One fit, its predictions on the test part and elsewhere, and how good they are."""
-    scaled, shift, factor = standardized_targets(data)
     began = time.perf_counter()
-    posterior, said = fit_listening(model, scaled, method, seed, progress)
+    posterior, messages = fit_noting_warnings(model, data, method, seed, progress)
     fitted = time.perf_counter()
     predicted = predict(posterior, data.test.x, num_draws, key=seed)
     predict_seconds = time.perf_counter() - fitted
-    if isinstance(predicted, NormalPredictive):
-        predicted = predicted.rescaled(shift, factor)
     elsewhere = None if ood_inputs is None else predict(posterior, ood_inputs, num_draws, key=seed)
     return Run(
         seed=seed,
@@ -108,39 +105,35 @@ def run_once(
         num_parameters=num_parameters(model, posterior),
         num_stored=sum(leaf.size for leaf in jax.tree.leaves(posterior)),
         num_draws=min(num_draws, posterior.num_draws or num_draws),
-        warnings=said,
+        warnings=messages,
     )
 
 
-def fit_listening(
+def fit_noting_warnings(
     model: Model, data: Dataset, method: Method, seed: int, progress: bool | None
 ) -> tuple[Posterior, tuple[str, ...]]:
-    """Fit, and note what credo warned of; other warnings go their way."""
+    """Fit, and collect what credo warned of; other warnings are passed on."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CredoWarning)
-        posterior = fit(model, data.train, method, key=seed, progress=progress)
+        posterior = fit(
+            model, data.train, method, key=seed, units=target_units(data), progress=progress
+        )
     for other in caught:
         if not issubclass(other.category, CredoWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    said = [str(w.message) for w in caught if issubclass(w.category, CredoWarning)]
-    return posterior, tuple(dict.fromkeys(said))
+    messages = [str(w.message) for w in caught if issubclass(w.category, CredoWarning)]
+    return posterior, tuple(dict.fromkeys(messages))
 
 
 def reliability(predicted: Predictive, y: np.ndarray) -> ReliabilityCurve:
-    """Said against happened: confidence and accuracy, or level and coverage of intervals."""
+    """What was promised and what came true: confidence and accuracy, or level and coverage."""
     if isinstance(predicted, CategoricalPredictive):
         return reliability_curve(predicted.probs, y)
-    distance = np.abs(2 * cumulative(predicted, y) - 1)
+    assert isinstance(predicted, NormalPredictive)
+    # y lies in the central interval of level c exactly where |2 P(Y ≤ y | x) − 1| ≤ c.
+    distance = np.abs(2 * predicted.cdf(y) - 1)
     coverage = (distance <= LEVELS[:, None]).mean(axis=1)
     return ReliabilityCurve(LEVELS, coverage, np.full(len(LEVELS), len(y)))
-
-
-def cumulative(predicted: NormalPredictive, y: np.ndarray) -> np.ndarray:
-    """P(Y ≤ y | x) = (1/S) Σ_s Φ((y − μ_s) / σ_s): y lies in the central interval of level c
-    exactly where |2 P − 1| ≤ c."""
-    from scipy.special import ndtr
-
-    return ndtr((y[:, None] - predicted.means) / predicted.scales).mean(axis=0)[:, 0]
 
 
 def trace(record: Record, num_warmup: int) -> Trace | None:

@@ -12,13 +12,14 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class Example(NamedTuple):
-    """One input, what it is, and what a method said."""
+    """One input, what it is, and what a method predicted."""
 
     row: int
     """Its place in the test part, or among the unfamiliar inputs."""
-    foreign: bool
+    is_ood: bool
+    """Whether it is one of the unfamiliar inputs."""
     truth: str
-    said: str
+    predicted: str
     certainty: str
     uncertainty: float
     """Entropy in nats, or the standard deviation of the prediction."""
@@ -43,30 +44,30 @@ def _of_classes(
     classes, labels = comparison.data.classes or (), comparison.data.test.y
     truths = [classes[label] for label in labels]
     order = np.argsort(predicted.entropy, kind="stable")
-    wrong = np.flatnonzero(predicted.labels != labels)
+    wrong = np.flatnonzero(predicted.codes != labels)
     mistakes = wrong[np.argsort(-predicted.probs.max(axis=1)[wrong], kind="stable")]
 
-    def described(rows, predicted, truths, foreign=False):
-        return [_class_example(predicted, row, truths[row], classes, foreign) for row in rows]
+    def described(rows, predicted, truths, is_ood=False):
+        return [_class_example(predicted, row, truths[row], classes, is_ood) for row in rows]
 
     groups = {
         "Most certain": described(order[:count], predicted, truths),
         "Least certain": described(order[::-1][:count], predicted, truths),
         "Most confident mistakes": described(mistakes[:count], predicted, truths),
     }
-    if comparison.foreign is not None and isinstance(run.ood_predicted, CategoricalPredictive):
+    if comparison.ood is not None and isinstance(run.ood_predicted, CategoricalPredictive):
         trusted = np.argsort(run.ood_predicted.entropy, kind="stable")[:count]
-        names = comparison.foreign.names
+        names = comparison.ood.names
         groups["Unfamiliar, yet most certain"] = described(
-            trusted, run.ood_predicted, names, foreign=True
+            trusted, run.ood_predicted, names, is_ood=True
         )
     return groups
 
 
-def _class_example(predicted, row, truth, classes, foreign) -> Example:
-    said, confidence = classes[predicted.labels[row]], float(predicted.probs[row].max())
+def _class_example(predicted, row, truth, classes, is_ood) -> Example:
+    label, confidence = classes[predicted.codes[row]], float(predicted.probs[row].max())
     entropy = float(predicted.entropy[row])
-    return Example(int(row), foreign, truth, said, percent(confidence), entropy, said == truth)
+    return Example(int(row), is_ood, truth, label, percent(confidence), entropy, label == truth)
 
 
 def _of_quantities(

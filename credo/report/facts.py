@@ -8,7 +8,7 @@ from credo.report.guides import COST_GUIDE
 from credo.report.notes import (
     changed_settings,
     data_note,
-    foreign_note,
+    ood_note,
     sampling_note,
     settings,
     settings_notes,
@@ -90,14 +90,14 @@ def _cost(runs: tuple[Run, ...]) -> list[str]:
     ]
 
 
-def _told(name: str, seed: int, text: str) -> str:
+def _warning_of(name: str, seed: int, text: str) -> str:
     return f"{name}, seed {seed}: " + text.removeprefix(f"{name}: ")
 
 
 def warnings_section(comparison: Comparison) -> str:
     """What the fits warned of, seed by seed."""
     items = [
-        f"<li>{escape(_told(name, run.seed, text))}</li>"
+        f"<li>{escape(_warning_of(name, run.seed, text))}</li>"
         for name, runs in comparison.runs.items()
         for run in runs
         for text in run.warnings
@@ -110,7 +110,7 @@ def made_section(comparison: Comparison) -> str:
     """Data, seeds, network, settings, versions."""
     facts = {
         "Data": data_note(comparison),
-        "Unfamiliar inputs": foreign_note(comparison).removeprefix("Out of distribution: "),
+        "Unfamiliar inputs": ood_note(comparison).removeprefix("Out of distribution: "),
         "Seeds": ", ".join(str(run.seed) for run in next(iter(comparison.runs.values()))),
         "Network": repr(comparison.network),
         "Draws": f"up to {comparison.num_draws} averaged in each prediction",

@@ -20,9 +20,9 @@ ENTROPY_GUIDE = (
 )
 ENTROPY_GUIDE_RIGHT = (
     "Entropy is 0 for a certain answer and largest when all classes seem equally likely. Right "
-    "answers should lie left, wrong ones right: then a doubt can be acted on."
+    "answers should lie left, wrong ones right: then one can act on the uncertainty."
 )
-NO_FOREIGN = (
+NO_UNFAMILIAR = (
     "There are no unfamiliar inputs here: with so few classes, holding one out would leave "
     "another problem."
 )
@@ -47,7 +47,7 @@ QUANTITIES_GUIDE = (
 )
 COST_GUIDE = (
     "The first fit includes compiling, unless the compiled program was found on disk; later seeds "
-    "run the same program. Prediction is of the whole test set, the quickest of the seeds. Numbers "
+    "run the same program. Prediction is of all test rows, the quickest of the seeds. Numbers "
     "kept is what must be stored: all draws of a sampler, one network of an optimizer."
 )
 MISTAKES = {

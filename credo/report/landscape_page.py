@@ -27,7 +27,7 @@ CONTENTS = {
 
 
 def write_landscape(findings: Findings, title: str, setting: str, path: str | os.PathLike) -> None:
-    """Write the page to `path`, whole or not at all."""
+    """Write the page to `path`; a failure leaves what was there."""
     page = landscape_page(findings, title, setting)
     with atomic_path(Path(path)) as temporary:
         temporary.write_text(page, "utf-8")

@@ -51,13 +51,13 @@ def _input_kind(comparison: Comparison) -> str:
     if comparison.data.image_shape:
         return f"images of {shape[0]} × {shape[1]} pixels"
     size = math.prod(shape)
-    return f"{size} feature{'s' * (size != 1)}"
+    return "1 feature" if size == 1 else f"{size} features"
 
 
-def foreign_note(comparison: Comparison) -> str:
+def ood_note(comparison: Comparison) -> str:
     """Where the unfamiliar inputs come from, or why there are none."""
-    if comparison.foreign is not None:
-        return f"Out of distribution: {comparison.foreign.source}."
+    if comparison.ood is not None:
+        return f"Out of distribution: {comparison.ood.source}."
     if comparison.regression:
         return "Out of distribution: not measured for regression."
     return (
@@ -98,7 +98,7 @@ def warning_notes(comparison: Comparison) -> list[str]:
 
 
 def _figures(text: str) -> list[float]:
-    """The numbers in a text: among alike warnings the one with the largest is told."""
+    """The numbers in a text: of several alike the warning with the largest is shown."""
     return [float(figure) for figure in re.findall(r"\d+(?:\.\d+)?", text)]
 
 

@@ -12,7 +12,7 @@ from credo import __version__
 from credo.evaluation import Estimate
 from credo.predictive import CategoricalPredictive, NormalPredictive
 from credo.report.examples import examples
-from credo.report.notes import data_note, foreign_note, settings
+from credo.report.notes import data_note, ood_note, settings
 from credo.report.results import Comparison, Run
 
 FORMAT = 1
@@ -40,7 +40,7 @@ def entropy_histogram(comparison: Comparison, method: str) -> Histogram:
         if run.ood_predicted is not None:
             parts = {"test set": entropy, "unfamiliar": run.ood_predicted.entropy}
         elif isinstance(run.predicted, CategoricalPredictive):
-            right = run.predicted.labels == comparison.data.test.y
+            right = run.predicted.codes == comparison.data.test.y
             parts = {"right": entropy[right], "wrong": entropy[~right]}
         for name, values in parts.items():
             groups.setdefault(name, []).append(values)
@@ -71,8 +71,8 @@ def as_numbers(comparison: Comparison) -> dict[str, Any]:
             "input_shape": data.train.x.shape[1:],
             "classes": data.classes,
             "description": data_note(comparison),
-            "out_of_distribution": foreign_note(comparison),
-            "ood_rows": 0 if comparison.foreign is None else len(comparison.foreign.x),
+            "out_of_distribution": ood_note(comparison),
+            "ood_rows": 0 if comparison.ood is None else len(comparison.ood.x),
         },
         "network": repr(comparison.network),
         "num_draws": comparison.num_draws,

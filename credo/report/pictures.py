@@ -47,11 +47,11 @@ def show_examples(comparison: Comparison, group: list[Example]) -> str:
 
 def _picture(comparison: Comparison, example: Example) -> str:
     image = png(_inputs(comparison, example))
-    is_what = f"{example.truth}, taken for {example.said}" if not example.right else example.truth
+    is_what = f"{example.truth}, taken for {example.predicted}" if not example.right else example.truth
     described = escape(f"An input that is {is_what}, with confidence {example.certainty}")
     wrong = "" if example.right else ' class="wrong"'
-    verdict = escape(example.said) if example.right else (
-        f"{escape(example.said)} <small>(is {escape(example.truth)})</small>"
+    verdict = escape(example.predicted) if example.right else (
+        f"{escape(example.predicted)} <small>(is {escape(example.truth)})</small>"
     )  # fmt: skip
     return (
         f'<li{wrong}><figure><img src="data:image/png;base64,{image}" alt="{described}">'
@@ -77,15 +77,15 @@ def _rows(comparison: Comparison, group: list[Example]) -> str:
 
 def _row(comparison: Comparison, example: Example, width: int) -> str:
     values = [f"{value:.2f}" for value in _inputs(comparison, example).ravel()[:width]]
-    cells = [str(example.row), example.truth, example.said, example.certainty, *values]
+    cells = [str(example.row), example.truth, example.predicted, example.certainty, *values]
     wrong = "" if example.right else ' class="wrong"'
     return f"<tr{wrong}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _inputs(comparison: Comparison, example: Example) -> np.ndarray:
-    if example.foreign:
-        assert comparison.foreign is not None
-        return comparison.foreign.x[example.row]
+    if example.is_ood:
+        assert comparison.ood is not None
+        return comparison.ood.x[example.row]
     return comparison.data.test.x[example.row]
 
 

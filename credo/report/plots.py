@@ -16,18 +16,19 @@ SETTLING = 0.1  # share of a run, at its start, that may leave the picture
 
 
 def draw_reliability(axes: "Axes", runs: tuple[Run, ...]) -> None:
-    """Said against happened over all seeds, with 95 % intervals.
+    """What was promised against what came true over all seeds, with 95 % intervals.
 
-    Seeds meet the same test rows, so they do not add to the number of data behind an interval.
+    All seeds are judged on the same test rows, so they do not add to the number of data behind an interval.
     """
     total = np.sum([run.reliability.count for run in runs], axis=0)
     filled = total > 0
-    said, happened = (_pooled(runs, index)[filled] for index in (0, 1))
+    promised, happened = (_pooled(runs, index)[filled] for index in (0, 1))
     low, high = wilson(happened, total[filled] / len(runs))
     axes.plot([0, 1], [0, 1], color=TEXT, linewidth=0.8, linestyle="--")
     bars = np.maximum([happened - low, high - happened], 0)
     axes.errorbar(
-        said, happened, bars, color=FIRST, linestyle="", marker="o", markersize=5, elinewidth=1.2
+        promised, happened, bars, color=FIRST, linestyle="", marker="o", markersize=5,
+        elinewidth=1.2,
     )
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02))
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from credo.data import Dataset, hold_out_classes
+from credo.data import Dataset, Units, hold_out_classes
 from credo.errors import CredoError
 from credo.inference import HMC, Method, method_named
 from credo.predictive import check_inputs
-from credo.report.results import Foreign
+from credo.report.results import OutOfDistribution
 
 # Where a method's own defaults are made for patience. Trajectories of about 1 (100 steps of 0.01)
 # mix better than more and shorter ones at the same cost.
@@ -38,7 +38,7 @@ def choose_methods(methods: Mapping[str, Method] | Sequence[str]) -> dict[str, M
 
 def prepare(
     data: Dataset, ood: Any = None, held_out: Sequence[int] | None = None
-) -> tuple[Dataset, Foreign | None]:
+) -> tuple[Dataset, OutOfDistribution | None]:
     """The data set as compared, and the unfamiliar inputs (None for regression).
 
     They come from `ood`, else from the data set's own part, else from classes held out of training.
@@ -73,7 +73,7 @@ def every_fifth_class(data: Dataset) -> tuple[int, ...]:
     return tuple(range(4, len(data.classes or ()), 5))
 
 
-def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, Foreign]:
+def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, OutOfDistribution]:
     """Leave classes out of training; their test rows are the unfamiliar inputs."""
     kept = hold_out_classes(data, held_out)
     assert kept.ood is not None and data.classes is not None
@@ -82,16 +82,16 @@ def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, Foreign]:
         raise CredoError(f"the test part of {data.name} has no rows of classes {list(held_out)}")
     listed = ", ".join(data.classes[label] for label in sorted(set(held_out)))
     source = f"{len(names):,} test inputs of the held-out classes {listed}"
-    return kept, Foreign(kept.ood.x, names, source, HELD_OUT_REASON)
+    return kept, OutOfDistribution(kept.ood.x, names, source, HELD_OUT_REASON)
 
 
-def given_inputs(data: Dataset, ood: Any) -> Foreign:
+def given_inputs(data: Dataset, ood: Any) -> OutOfDistribution:
     """Inputs that the caller brought: a data set (its test part), a split, or an array."""
     part = ood.test if isinstance(ood, Dataset) else ood
     x = np.asarray(part[0] if isinstance(part, tuple) else part)
     check_inputs(x, data.train.x.shape[1:])
     name = ood.name if isinstance(ood, Dataset) else "other inputs"
-    return Foreign(x, (name,) * len(x), f"{len(x):,} inputs of another source: {name}")
+    return OutOfDistribution(x, (name,) * len(x), f"{len(x):,} inputs of another source: {name}")
 
 
 def check_parts(data: Dataset) -> None:
@@ -116,11 +116,6 @@ def check_parts(data: Dataset) -> None:
         )
 
 
-def standardized_targets(data: Dataset) -> tuple[Dataset, float, float]:
-    """Targets with mean 0 and variance 1 in the training part, and the shift and factor back."""
-    if data.task != "regression":
-        return data, 0.0, 1.0
-    targets = data.train.y.astype(np.float64)
-    shift, factor = float(targets.mean()), float(targets.std())
-    scaled = ((targets - shift) / factor).astype(np.float32)
-    return replace(data, train=data.train._replace(y=scaled)), shift, factor
+def target_units(data: Dataset) -> Units:
+    """Quantities are standardized for the fit by their training part; classes stay as they are."""
+    return Units.standardizing(y=data.train.y) if data.task == "regression" else Units()

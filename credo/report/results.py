@@ -27,7 +27,7 @@ class Trace(NamedTuple):
     """Steps before the first kept draw; all of them for an optimizer."""
 
 
-class Foreign(NamedTuple):
+class OutOfDistribution(NamedTuple):
     """Inputs of a kind that no training row has."""
 
     x: np.ndarray
@@ -71,7 +71,8 @@ class Comparison:
 
     data: Dataset
     """As it was used: without held-out classes."""
-    foreign: Foreign | None
+    ood: OutOfDistribution | None
+    """Unfamiliar inputs that the methods were shown too; None: there are none."""
     network: Network
     num_draws: int
     methods: dict[str, Method]

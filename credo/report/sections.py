@@ -10,7 +10,7 @@ from credo.report.guides import (
     COVERAGE_GUIDE,
     ENTROPY_GUIDE,
     ENTROPY_GUIDE_RIGHT,
-    NO_FOREIGN,
+    NO_UNFAMILIAR,
     PREDICTION_GUIDE,
     RELIABILITY_GUIDE,
     TRAINING_GUIDE,
@@ -35,13 +35,14 @@ def paragraph(text: str) -> str:
 
 
 def panels(drawings: dict[str, str], captions: dict[str, str], wide: bool = False) -> str:
-    """Figures side by side where there is room (one per method), or each over the whole width."""
+    """Figures side by side where there is room (one per method), or each over the full width."""
     figures = "".join(
         f"<figure><figcaption>{escape(name)} <small>{escape(captions.get(name, ''))}</small>"
         f"</figcaption>{drawing}</figure>"
         for name, drawing in drawings.items()
     )
-    return f'<div class="panels{" wide" * wide}">{figures}</div>'
+    classes = "panels wide" if wide else "panels"
+    return f'<div class="{classes}">{figures}</div>'
 
 
 def one_panel(draw: Callable) -> Callable[["Figure"], None]:
@@ -87,19 +88,19 @@ def uncertainty_section(comparison: Comparison) -> str:
     # One scale for all methods, so that their pictures can be compared.
     top = max(shares.max() for found in histograms.values() for shares in found.shares.values())
     for name, histogram in histograms.items():
-        if comparison.foreign is not None:
+        if comparison.ood is not None:
             captions[name] = f"OOD AUROC {comparison.summary(name, 'ood_auroc').value:.3f}"
         drawings[name] = svg(
             one_panel(lambda axes, shown=histogram: plots.draw_entropy(axes, shown, top)),
             f"Histogram of predictive entropies of {name}. {captions.get(name, '')}",
             PANEL,
         )
-    foreign = comparison.foreign
-    told = f"Unfamiliar: {foreign.source}. {foreign.reason}" if foreign else NO_FOREIGN
-    guide = ENTROPY_GUIDE if foreign else ENTROPY_GUIDE_RIGHT
+    ood = comparison.ood
+    origin = f"Unfamiliar: {ood.source}. {ood.reason}" if ood else NO_UNFAMILIAR
+    guide = ENTROPY_GUIDE if ood else ENTROPY_GUIDE_RIGHT
     return section(
         "uncertainty", "Does it know what it does not know?",
-        paragraph(guide), paragraph(told), panels(drawings, captions),
+        paragraph(guide), paragraph(origin), panels(drawings, captions),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from credo.report.columns import headline_columns, headline_rows
-from credo.report.notes import data_note, foreign_note, sampling_note, settings_notes, warning_notes
+from credo.report.notes import data_note, ood_note, sampling_note, settings_notes, warning_notes
 from credo.report.results import Comparison
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def notes_below(comparison: Comparison, mark: str) -> list[str]:
         f"{best}±: {comparison.error_meaning}.",
         sampling_note(comparison),
         data_note(comparison),
-        foreign_note(comparison),
+        ood_note(comparison),
         *settings_notes(comparison),
         *(f"warning: {note}" for note in warning_notes(comparison)),
     ]

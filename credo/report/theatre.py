@@ -1,7 +1,7 @@
 """The sampler theatre: one HTML file in which credo's own samplers move on densities of the plane.
 
 Nothing is sampled in the browser. Every path is what `credo.sample` drew, and every proposal shown
-is a point at which that very run evaluated the density, noted down by a spy inside it.
+is a point at which that very run evaluated the density, recorded by a callback inside it.
 """
 
 import base64
@@ -20,25 +20,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from credo.engine.progress import Progress
 from credo.errors import CredoError, DivergedError
 from credo.evaluation.diagnostics import ess_bulk
 from credo.files import atomic_path, check_writable
 from credo.inference import HMC, MALA, NUTS, SGHMC, SGLD, CredoWarning, Metropolis, sample
-from credo.inference.progress import Progress
-from credo.posterior import Samples
+from credo.posterior import Draws
 from credo.report.theatre_densities import DENSITIES, PlaneDensity, bar_masses, mass_above
 
 PLACEHOLDER = "__RECORDINGS__"
 DECIMALS = 3
 LEAPFROGS = 10
-LOOKS = 10  # points of a trajectory that the page shows
+POINTS_SHOWN = 10  # of those along a trajectory
 FAR = 1e6  # beyond it a diverging chain is of no more interest
 ESS_EVERY = 20  # steps between two values of the effective sample size
 FEWEST_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Player:
+class Sampler:
     """A sampler with the step sizes it is recorded at, and what to look for."""
 
     name: str
@@ -47,9 +47,9 @@ class Player:
     """The sampler's class, with all but its length and its step size decided."""
     step_field: str
     step_sizes: tuple[float, ...]
-    verdict: str | None = None
+    move_label: str | None = None
     """What a step that changed the position is called; None where every step does."""
-    looks: int = 0
+    num_points: int = 0
     """How many points the page shows of those at which a step evaluated the density."""
 
     def method(self, num_steps: int, step_size: float) -> Any:
@@ -57,45 +57,45 @@ class Player:
         return self.make(**once, **{self.step_field: step_size})
 
 
-PLAYERS = (
-    Player(
+SAMPLERS = (
+    Sampler(
         "metropolis",
         "Metropolis proposes a random step and takes it or stays: small steps crawl, large ones "
         "are mostly refused, and in the neck of the funnel nearly all are.",
         Metropolis, "step_size", (0.1, 0.5, 1.5, 5.0), "accepted", 1,
     ),
-    Player(
+    Sampler(
         "mala",
         "MALA lets the gradient pull its proposals uphill before it tests them: it drifts to where "
         "the mass is, and stalls where its step does not fit the slope.",
         MALA, "step_size", (0.01, 0.05, 0.2, 0.6), "accepted", 1,
     ),
-    Player(
+    Sampler(
         "sgld",
         "SGLD takes MALA’s steps without the test: it never waits, but with a large step it "
         "overshoots, and its histogram comes out wider than the truth or runs away.",
         SGLD, "learning_rate", (0.005, 0.03, 0.08, 0.18),
     ),
-    Player(
+    Sampler(
         "sghmc",
         "SGHMC rolls with momentum and friction: smooth curves that go further than SGLD for the "
         "same gradients, again with no test to catch a step that is too large.",
         SGHMC, "learning_rate", (0.0005, 0.005, 0.03, 0.15),
     ),
-    Player(
+    Sampler(
         "hmc",
         f"HMC gives the point a push and follows its flight for {LEAPFROGS} leapfrog steps: it "
         "swings along the normal and goes round the ring, until a step too large loses the energy "
         "and is refused.",
         functools.partial(HMC, num_leapfrog=LEAPFROGS), "step_size", (0.03, 0.1, 0.3, 0.6),
-        "accepted", LOOKS,
+        "accepted", POINTS_SHOWN,
     ),
-    Player(
+    Sampler(
         "nuts",
         "NUTS flies in both directions until the flight turns back, then picks one of the points "
         "it passed: even a small step goes far, it only pays more evaluations for it.",
         functools.partial(NUTS, mass="unit", max_doublings=7), "step_size", (0.05, 0.15, 0.4, 0.8),
-        "moved", LOOKS,
+        "moved", POINTS_SHOWN,
     ),
 )  # fmt: skip
 
@@ -105,12 +105,12 @@ class Recording(NamedTuple):
 
     path: np.ndarray
     """(step, 2): where the chain was after each step."""
-    looked: np.ndarray | None
-    """(step, looks, 2): points at which the step evaluated the density, the last ones last."""
+    points: np.ndarray | None
+    """(step, point, 2): where the step evaluated the density, in order."""
     evaluations: np.ndarray
     """(step,): how often each step evaluated the density, or its gradient."""
-    ending: str | None
-    """What credo said if it stopped the run."""
+    stop_message: str | None
+    """The error with which credo stopped a run that diverged; None: it ran to its end."""
 
 
 def write_theatre(
@@ -118,7 +118,7 @@ def write_theatre(
     num_steps: int = 400,
     key: int = 0,
     *,
-    players: Sequence[Player] = PLAYERS,
+    samplers: Sequence[Sampler] = SAMPLERS,
     densities: Sequence[PlaneDensity] = DENSITIES,
     progress: bool | None = None,
 ) -> None:
@@ -130,7 +130,7 @@ def write_theatre(
     check_writable(path)
     if num_steps < FEWEST_STEPS:
         raise CredoError(f"num_steps is {num_steps}; it must be {FEWEST_STEPS} or more")
-    page = theatre_page(recordings(num_steps, key, players, densities, progress))
+    page = theatre_page(recordings(num_steps, key, samplers, densities, progress))
     with atomic_path(path) as temporary:
         temporary.write_text(page, "utf-8")
 
@@ -145,74 +145,76 @@ def theatre_page(recorded: dict[str, Any]) -> str:
 def recordings(
     num_steps: int,
     key: int = 0,
-    players: Sequence[Player] = PLAYERS,
+    samplers: Sequence[Sampler] = SAMPLERS,
     densities: Sequence[PlaneDensity] = DENSITIES,
     progress: bool | None = None,
 ) -> dict[str, Any]:
     """All that the page shows, as JSON-able data; runs are named `sampler/target/step size`."""
-    stage = Stage(densities)
-    num_runs = len(densities) * sum(len(player.step_sizes) for player in players)
+    recorder = Recorder(densities)
+    num_runs = len(densities) * sum(len(sampler.step_sizes) for sampler in samplers)
     runs = {}
     with Progress(num_runs * num_steps, 0, "theatre", progress) as bar:
-        for name, recording in _perform(stage, players, num_steps, key):
+        for name, recording in _recorded_runs(recorder, samplers, num_steps, key):
             runs[name] = as_json(recording)
             bar.update(len(runs) * num_steps, {})
     return {
         "num_steps": num_steps,
         "ess_every": ESS_EVERY,
-        "players": [_player_json(player) for player in players],
+        "samplers": [_player_json(sampler) for sampler in samplers],
         "densities": [_density_json(density) for density in densities],
         "runs": runs,
     }
 
 
-def _perform(
-    stage: "Stage", players: Sequence[Player], num_steps: int, key: int
+def _recorded_runs(
+    recorder: "Recorder", samplers: Sequence[Sampler], num_steps: int, key: int
 ) -> Iterator[tuple[str, Recording]]:
-    for player in players:
-        for step_size in player.step_sizes:
-            for density in stage.densities:
-                name = f"{player.name}/{density.name}/{step_size:g}"
-                yield name, stage.record(player, density, step_size, num_steps, key)
+    for sampler in samplers:
+        for step_size in sampler.step_sizes:
+            for density in recorder.densities:
+                name = f"{sampler.name}/{density.name}/{step_size:g}"
+                yield name, recorder.record(sampler, density, step_size, num_steps, key)
 
 
-class Stage:
-    """Where the samplers are watched.
+class Recorder:
+    """Runs samplers, and records where they evaluate the density.
 
-    The densities are branches of one function, chosen by its datum: a sampler is then compiled once
-    per step size, not once more for each density.
+    The densities are branches of one function, chosen by its datum: a sampler is then compiled
+    once, not once for each density.
     """
 
     def __init__(self, densities: Sequence[PlaneDensity]) -> None:
         self.densities = tuple(densities)
-        self.seen: list[np.ndarray] = []
+        self.evaluated: list[np.ndarray] = []
 
     def record(
-        self, player: Player, density: PlaneDensity, step_size: float, num_steps: int, key: int
+        self, sampler: Sampler, density: PlaneDensity, step_size: float, num_steps: int, key: int
     ) -> Recording:
         """Run the sampler on a density, for `num_steps` or until it diverges."""
-        draw = functools.partial(self._sample, player, density, step_size, key)
-        ending = None
+        draw = functools.partial(self._sample, sampler, density, step_size, key)
+        stop_message = None
         try:
             drawn = draw(num_steps)
         except DivergedError as error:
-            ending = str(error)
+            stop_message = str(error)
             drawn = draw(diverged_at(error))  # the same bits, up to there
         path = np.asarray(drawn.draws, float)[0]
-        kept = len(path) if ending is None else _num_near(path)
-        evaluations = self._evaluations(drawn, player)
-        looked = self._looked(evaluations, player.looks) if player.looks else None
-        return Recording(path[:kept], looked, evaluations[:kept], ending)
+        kept = len(path) if stop_message is None else _num_near(path)
+        evaluations = self._evaluations(drawn, sampler)
+        points = None
+        if sampler.num_points:
+            points = self._points_of_steps(evaluations, sampler.num_points)
+        return Recording(path[:kept], points, evaluations[:kept], stop_message)
 
     def _sample(
-        self, player: Player, density: PlaneDensity, step_size: float, key: int, num_steps: int
-    ) -> Samples:
-        self.seen.clear()
-        log_density = self._watched if player.looks else self._log_density
+        self, sampler: Sampler, density: PlaneDensity, step_size: float, key: int, num_steps: int
+    ) -> Draws:
+        self.evaluated.clear()
+        log_density = self._recorded_log_density if sampler.num_points else self._log_density
         number = jnp.array([self.densities.index(density)])
-        method = player.method(num_steps, step_size)
+        method = sampler.method(num_steps, step_size)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # that they fail here is the point
+            warnings.simplefilter("ignore", CredoWarning)  # the page is to show failures too
             drawn = sample(
                 log_density, jnp.array(density.start), method, key, data=number, progress=False
             )
@@ -223,25 +225,25 @@ class Stage:
         branches = [density.log_density for density in self.densities]
         return jax.lax.switch(number[0], branches, position)
 
-    def _watched(self, position: Array, number: Array) -> Array:
-        jax.debug.callback(self._note, position, ordered=True)
+    def _recorded_log_density(self, position: Array, number: Array) -> Array:
+        jax.debug.callback(self._record_position, position, ordered=True)
         return self._log_density(position, number)
 
-    def _note(self, position: Array) -> None:
-        self.seen.append(np.array(position))
+    def _record_position(self, position: Array) -> None:
+        self.evaluated.append(np.array(position))
 
-    def _evaluations(self, drawn: Samples, player: Player) -> np.ndarray:
+    def _evaluations(self, drawn: Draws, sampler: Sampler) -> np.ndarray:
         num_steps = np.shape(drawn.draws)[1]
         leapfrogs = drawn.record.history.get("num_leapfrog")
         if leapfrogs is not None:
             return np.asarray(leapfrogs[0], int)
         return np.full(num_steps, drawn.record.options.get("num_leapfrog", 1))
 
-    def _looked(self, evaluations: np.ndarray, looks: int) -> np.ndarray:
+    def _points_of_steps(self, evaluations: np.ndarray, num_points: int) -> np.ndarray:
         # Before the first step, the start was evaluated too.
-        seen = np.array(self.seen[len(self.seen) - evaluations.sum() :])
-        each_step = np.split(seen, np.cumsum(evaluations)[:-1])
-        return np.stack([points[_evenly(len(points), looks)] for points in each_step])
+        evaluated = np.array(self.evaluated[len(self.evaluated) - evaluations.sum() :])
+        each_step = np.split(evaluated, np.cumsum(evaluations)[:-1])
+        return np.stack([points[_evenly(len(points), num_points)] for points in each_step])
 
 
 def diverged_at(error: DivergedError) -> int:
@@ -269,10 +271,10 @@ def as_json(recording: Recording) -> dict[str, Any]:
         "effective": effective_draws(recording.path),
         "evaluations": evaluations[0] if len(set(evaluations)) == 1 else evaluations,
     }
-    if recording.looked is not None:
-        found["looked"] = packed(recording.looked)
-    if recording.ending is not None:
-        found["ending"] = recording.ending
+    if recording.points is not None:
+        found["points"] = packed(recording.points)
+    if recording.stop_message is not None:
+        found["stop_message"] = recording.stop_message
     return found
 
 
@@ -290,14 +292,14 @@ def packed(points: np.ndarray) -> str:
     return base64.b64encode((near * unit).round().astype("<i2").tobytes()).decode()
 
 
-def _player_json(player: Player) -> dict[str, Any]:
+def _player_json(sampler: Sampler) -> dict[str, Any]:
     return {
-        "name": player.name,
-        "text": player.text,
-        "step_field": player.step_field,
-        "step_sizes": [f"{size:g}" for size in player.step_sizes],
-        "verdict": player.verdict,
-        "looks": player.looks,
+        "name": sampler.name,
+        "text": sampler.text,
+        "step_field": sampler.step_field,
+        "step_sizes": [f"{size:g}" for size in sampler.step_sizes],
+        "move_label": sampler.move_label,
+        "num_points": sampler.num_points,
     }
 
 

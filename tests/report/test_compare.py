@@ -12,7 +12,7 @@ from credo.evaluation import Estimate
 from credo.posterior import Record
 from credo.predictive import NormalPredictive
 from credo.report import compare
-from credo.report.compare import cumulative, fit_listening, reliability, trace
+from credo.report.compare import fit_noting_warnings, reliability, trace
 from credo.report.prepare import QUICK, choose_methods, every_fifth_class, prepare
 from credo.report.results import over_seeds
 
@@ -71,21 +71,21 @@ def test_unknown_metric_is_refused(digits):
 
 def test_every_fifth_class_is_held_out(digits):
     assert digits.data.classes == (HOSTILE, *"1235678")
-    assert set(digits.foreign.names) == {"4", "9"}
+    assert set(digits.ood.names) == {"4", "9"}
     assert digits.data.train.y.max() == 7
-    assert digits.runs["map"][0].ood_predicted.probs.shape == (len(digits.foreign.x), 8)
+    assert digits.runs["map"][0].ood_predicted.probs.shape == (len(digits.ood.x), 8)
 
 
 def test_few_classes_are_all_kept(iris):
     assert every_fifth_class(iris.data) == ()
-    assert iris.foreign is None
+    assert iris.ood is None
     assert "ood_auroc" not in iris.runs["map"][0].metrics
 
 
 def test_classes_to_hold_out_can_be_chosen():
-    data, foreign = prepare(credo.data.load("iris"), held_out=[1])
+    data, unfamiliar = prepare(credo.data.load("iris"), held_out=[1])
     assert data.classes == ("setosa", "virginica")
-    assert set(foreign.names) == {"versicolor"}
+    assert set(unfamiliar.names) == {"versicolor"}
 
 
 @pytest.mark.parametrize("form", ["dataset", "split", "pair", "array"])
@@ -94,9 +94,9 @@ def test_unfamiliar_inputs_in_any_form(form):
     x = data.test.x[:5] + 10
     part = Split(x, data.test.y[:5])
     forms = {"dataset": replace(data, name="shifted", test=part), "split": part, "array": x}
-    found, foreign = prepare(data, forms.get(form, tuple(part)))
-    np.testing.assert_array_equal(foreign.x, x)
-    assert len(foreign.names) == 5 and len(found.classes) == 3
+    found, unfamiliar = prepare(data, forms.get(form, tuple(part)))
+    np.testing.assert_array_equal(unfamiliar.x, x)
+    assert len(unfamiliar.names) == 5 and len(found.classes) == 3
 
 
 def test_unfamiliar_inputs_of_another_shape_are_refused():
@@ -115,10 +115,10 @@ def test_warnings_of_others_are_passed_on(iris, monkeypatch):
         warnings.warn("from another library", DeprecationWarning, stacklevel=2)
         warnings.warn("short chain", credo.CredoWarning, stacklevel=2)
 
-    monkeypatch.setitem(fit_listening.__globals__, "fit", chatty)
+    monkeypatch.setitem(fit_noting_warnings.__globals__, "fit", chatty)
     with pytest.warns(DeprecationWarning, match="another library") as passed:
-        _, said = fit_listening(None, iris.data, credo.MAP(), 0, None)
-    assert said == ("short chain",) and len(passed) == 1
+        _, messages = fit_noting_warnings(None, iris.data, credo.MAP(), 0, None)
+    assert messages == ("short chain",) and len(passed) == 1
 
 
 def test_cost_counts_parameters_and_draws(digits):
@@ -143,8 +143,8 @@ def test_training_curve_is_averaged_over_blocks():
 def test_coverage_curve_is_that_of_the_intervals(rng):
     means, scales = rng.normal(size=(5, 50, 1)), rng.uniform(0.5, 2, size=(5, 50, 1))
     predicted, y = NormalPredictive(means, scales), 2 * rng.normal(size=50)
-    said, covered, count = reliability(predicted, y)
-    for level, share in zip(said[::6], covered[::6], strict=True):
+    levels, covered, count = reliability(predicted, y)
+    for level, share in zip(levels[::6], covered[::6], strict=True):
         lower, upper = predicted.interval(level)
         assert share == np.mean((lower <= y) & (y <= upper))
     assert set(count) == {50}
@@ -152,9 +152,7 @@ def test_coverage_curve_is_that_of_the_intervals(rng):
 
 def test_cumulative_probability_of_one_normal():
     predicted = NormalPredictive(np.array([[[1.0], [1.0]]]), np.array([[[2.0]]]))
-    np.testing.assert_allclose(
-        cumulative(predicted, np.array([1.0, 3.0])), [0.5, 0.8413447460685429]
-    )
+    np.testing.assert_allclose(predicted.cdf(np.array([1.0, 3.0])), [0.5, 0.8413447460685429])
 
 
 def test_names_get_quick_settings_and_unknown_ones_a_hint():

@@ -62,7 +62,7 @@ def pages(digits, diabetes, iris):
 
 
 @pytest.mark.parametrize("name", ["digits", "diabetes", "iris"])
-def test_page_is_whole_and_needs_nothing_else(pages, name):
+def test_page_is_complete_and_needs_nothing_else(pages, name):
     page = pages[name]
     reader = read(page)
     assert [section for section in CONTENTS if section not in reader.ids] == []
@@ -177,15 +177,15 @@ def test_examples_are_sorted_by_certainty(digits):
     assert mistakes[0].row in np.flatnonzero(wrong)
     surest = run.predicted.probs.max(axis=1)[wrong].max()
     assert run.predicted.probs[mistakes[0].row].max() == surest
-    foreign = groups["Unfamiliar, yet most certain"]
-    assert {example.truth for example in foreign} <= {"4", "9"}
-    assert all(example.foreign and not example.right for example in foreign)
+    unfamiliar = groups["Unfamiliar, yet most certain"]
+    assert {example.truth for example in unfamiliar} <= {"4", "9"}
+    assert all(example.is_ood and not example.right for example in unfamiliar)
 
 
 def test_histogram_counts_every_input_of_every_seed(digits, iris):
     found = entropy_histogram(digits, "map")
     assert found.counts["test set"].sum() == 2 * len(digits.data.test.y)
-    assert found.counts["unfamiliar"].sum() == 2 * len(digits.foreign.x)
+    assert found.counts["unfamiliar"].sum() == 2 * len(digits.ood.x)
     found = entropy_histogram(iris, "map")
     assert found.counts["right"].sum() + found.counts["wrong"].sum() == len(iris.data.test.y)
 

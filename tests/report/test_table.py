@@ -46,7 +46,7 @@ def test_figures_in_the_table_are_those_of_the_comparison(diabetes):
     assert shown[1] == pytest.approx(rmse.error, rel=0.05)
 
 
-def test_what_the_figures_mean_is_said(digits):
+def test_the_text_below_explains_the_figures(digits):
     text = printed(digits, width=1000)
     assert "standard error over 2 seeds" in text
     assert "held-out classes 4, 9" in text
@@ -84,11 +84,11 @@ def test_two_digits_of_the_error_are_shown(error, decimals):
     assert shared_decimals([Estimate(1.0, error), Estimate(2.0, error / 10)]) == decimals
 
 
-def test_only_settings_that_differ_are_told(methods):
+def test_only_settings_that_differ_are_listed(methods):
     assert changed_settings(methods["map"]) == {"num_steps": (30, 4000)}
 
 
-def test_warnings_alike_are_told_once(digits):
+def test_similar_warnings_are_shown_once(digits):
     notes = [note for note in warning_notes(digits) if "chains disagree" in note]
     assert len(notes) == 1
     assert notes[0].startswith(f"{HOSTILE}, seed 0 (and 1 alike)")

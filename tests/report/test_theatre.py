@@ -11,7 +11,7 @@ import pytest
 import credo
 from credo.errors import CredoError, DivergedError
 from credo.report import theatre
-from credo.report.theatre import PLAYERS, Player, Stage, recordings, write_theatre
+from credo.report.theatre import SAMPLERS, Sampler, Recorder, recordings, write_theatre
 from credo.report.theatre_densities import BINS, DENSITIES, bar_masses, mass_above
 
 NUM_STEPS = 24
@@ -21,25 +21,25 @@ FEW = tuple(each for each in DENSITIES if each.name in ("normal", "ring"))
 pytestmark = pytest.mark.filterwarnings("ignore::credo.CredoWarning")
 
 
-def player(name: str, *step_sizes: float) -> Player:
-    found = next(each for each in PLAYERS if each.name == name)
+def sampler_named(name: str, *step_sizes: float) -> Sampler:
+    found = next(each for each in SAMPLERS if each.name == name)
     changed = {"step_sizes": step_sizes or found.step_sizes[1:2]}
-    return Player(**{**vars(found), **changed})
+    return Sampler(**{**vars(found), **changed})
 
 
 def data_of(page: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="\w+">(.*)</script>', page)[1])
 
 
-def unpacked(text: str, looks: int) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(text), "<i2").reshape(-1, looks, 2) / 1000
+def unpacked(text: str, num_points: int) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), "<i2").reshape(-1, num_points, 2) / 1000
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("theatre") / "theatre.html"
-    players = [player(name) for name in ("metropolis", "sgld", "hmc", "nuts")]
-    write_theatre(path, NUM_STEPS, 3, players=players, densities=FEW)
+    samplers = [sampler_named(name) for name in ("metropolis", "sgld", "hmc", "nuts")]
+    write_theatre(path, NUM_STEPS, 3, samplers=samplers, densities=FEW)
     assert [each.name for each in path.parent.iterdir()] == ["theatre.html"]
     return path.read_text("utf-8")
 
@@ -47,7 +47,7 @@ def page(tmp_path_factory) -> str:
 @pytest.mark.parametrize("name", ["metropolis", "sgld", "hmc", "nuts"])
 def test_the_page_plays_what_credo_drew(page, name):
     """Exactly what a user gets who never heard of the theatre: the spy changes no bit."""
-    sampler = player(name)
+    sampler = sampler_named(name)
     method = sampler.method(NUM_STEPS, sampler.step_sizes[0])
     drawn = credo.sample(RING.log_density, jnp.array(RING.start), method, 3)
     played = data_of(page)["runs"][f"{name}/ring/{sampler.step_sizes[0]:g}"]
@@ -55,11 +55,11 @@ def test_the_page_plays_what_credo_drew(page, name):
     np.testing.assert_allclose(np.reshape(played["path"], (-1, 2)), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "looks"), [("metropolis", 1), ("hmc", 10)])
-def test_a_step_ends_at_its_proposal_or_where_it_began(page, name, looks):
-    sampler = player(name)
+@pytest.mark.parametrize(("name", "num_points"), [("metropolis", 1), ("hmc", 10)])
+def test_a_step_ends_at_its_proposal_or_where_it_began(page, name, num_points):
+    sampler = sampler_named(name)
     run = data_of(page)["runs"][f"{name}/normal/{sampler.step_sizes[0]:g}"]
-    proposals = unpacked(run["looked"], looks)[:, -1]
+    proposals = unpacked(run["points"], num_points)[:, -1]
     path = np.vstack([FEW[0].start, np.reshape(run["path"], (-1, 2))])
     accepted = np.isclose(path[1:], proposals, atol=2e-3).all(axis=1)
     stayed = (path[1:] == path[:-1]).all(axis=1)
@@ -68,26 +68,26 @@ def test_a_step_ends_at_its_proposal_or_where_it_began(page, name, looks):
 
 
 def test_nuts_ends_at_a_point_it_passed():
-    stage = Stage([RING])
-    every_point = Player(**{**vars(player("nuts", 0.4)), "looks": 256})
-    recording = stage.record(every_point, RING, 0.4, NUM_STEPS, 0)
-    assert recording.looked is not None and len(recording.evaluations) == NUM_STEPS
+    recorder = Recorder([RING])
+    every_point = Sampler(**{**vars(sampler_named("nuts", 0.4)), "num_points": 256})
+    recording = recorder.record(every_point, RING, 0.4, NUM_STEPS, 0)
+    assert recording.points is not None and len(recording.evaluations) == NUM_STEPS
     starts = np.vstack([RING.start, recording.path[:-1]])
-    for start, end, passed in zip(starts, recording.path, recording.looked, strict=True):
+    for start, end, passed in zip(starts, recording.path, recording.points, strict=True):
         assert (end == start).all() or (end == passed).all(axis=1).any()
     assert recording.evaluations.min() >= 1
 
 
 def test_a_run_that_diverges_is_shown_until_then():
-    wild = player("sgld", 5.0)
+    wild = sampler_named("sgld", 5.0)
     with pytest.raises(DivergedError) as caught:
         credo.sample(FEW[0].log_density, jnp.array(FEW[0].start), wild.method(NUM_STEPS, 5.0))
-    recording = Stage(FEW).record(wild, FEW[0], 5.0, NUM_STEPS, 0)
-    assert recording.ending == str(caught.value)
+    recording = Recorder(FEW).record(wild, FEW[0], 5.0, NUM_STEPS, 0)
+    assert recording.stop_message == str(caught.value)
     assert 1 <= len(recording.path) <= theatre.diverged_at(caught.value)
     assert np.isfinite(recording.path).all() and len(recording.evaluations) == len(recording.path)
     shown = theatre.as_json(recording)
-    assert shown["ending"] == recording.ending and json.dumps(shown, allow_nan=False)
+    assert shown["stop_message"] == recording.stop_message and json.dumps(shown, allow_nan=False)
 
 
 def exact_draws(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -171,7 +171,7 @@ def test_bad_requests(tmp_path):
 
 
 def test_every_player_and_density_has_its_say():
-    assert {each.name for each in PLAYERS} == {"metropolis", "mala", "sgld", "sghmc", "hmc", "nuts"}
-    assert all(each.text.endswith(".") for each in (*PLAYERS, *DENSITIES))
-    assert all(len(each.step_sizes) >= 3 for each in PLAYERS)
-    assert recordings(NUM_STEPS, players=[], densities=FEW)["runs"] == {}
+    assert {each.name for each in SAMPLERS} == {"metropolis", "mala", "sgld", "sghmc", "hmc", "nuts"}
+    assert all(each.text.endswith(".") for each in (*SAMPLERS, *DENSITIES))
+    assert all(len(each.step_sizes) >= 3 for each in SAMPLERS)
+    assert recordings(NUM_STEPS, samplers=[], densities=FEW)["runs"] == {}

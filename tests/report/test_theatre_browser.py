@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from credo.report.theatre import PLAYERS, write_theatre
+from credo.report.theatre import SAMPLERS, write_theatre
 from credo.report.theatre_densities import DENSITIES
 
 BROWSER = next(
@@ -77,7 +77,7 @@ VISITOR = """
   choose("density", "normal");
   tenSteps();
   look("ten on other target");
-  choose("player", "metropolis");
+  choose("sampler", "metropolis");
   tenSteps();
   look("ten of other sampler");
   const report = document.createElement("pre");
@@ -99,9 +99,9 @@ def browse(folder, address, *flags) -> str:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, quick_compilation):
     path = tmp_path_factory.mktemp("browser") / "theatre.html"
-    players = [replace(p, step_sizes=SIZES[p.name]) for p in PLAYERS if p.name in SIZES]
+    samplers = [replace(p, step_sizes=SIZES[p.name]) for p in SAMPLERS if p.name in SIZES]
     densities = [each for each in DENSITIES if each.name in ("normal", "ring")]
-    write_theatre(path, NUM_STEPS, 0, players=players, densities=densities)
+    write_theatre(path, NUM_STEPS, 0, samplers=samplers, densities=densities)
     return path
 
 
