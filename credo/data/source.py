@@ -141,12 +141,21 @@ def resident(data: Any, padded: bool = False) -> Resident:
 def with_capacity(batch: Batch, capacity: int) -> Batch:
     """The batch with numbered rows, and copies without a number up to `capacity` rows."""
     count = len(jax.tree.leaves(batch.x)[0])
-    numbers = jnp.arange(count) if batch.row is None else batch.row
-    if capacity == count:
-        return batch._replace(row=numbers)
     chosen = np.arange(capacity) % count
-    filled = jax.tree.map(lambda column: column[chosen], batch)
-    return filled._replace(row=jnp.where(jnp.arange(capacity) < count, numbers[chosen], -1))
+    # On the host, where a new number of rows is no new program.
+    numbers = np.arange(count) if batch.row is None else np.asarray(batch.row)
+    row = jnp.asarray(np.where(np.arange(capacity) < count, numbers[chosen], -1).astype(np.int32))
+    if capacity == count:
+        return batch._replace(row=row)
+    filled = jax.tree.map(lambda column: _taken(column, chosen), batch._replace(row=None))
+    return filled._replace(row=row)
+
+
+def _taken(column: Any, chosen: np.ndarray) -> Array:
+    """Rows of a column, on the host where that is where they are."""
+    if isinstance(column, jax.Array) and any(d.platform != "cpu" for d in column.devices()):
+        return column[chosen]
+    return jnp.asarray(np.asarray(column)[chosen])
 
 
 def digest(data: Any) -> str:

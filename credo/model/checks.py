@@ -1,5 +1,6 @@
 """Data as they come from outside: checked, and moved to the device."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +50,15 @@ def check_data(
     dtype = jnp.int32 if np.issubdtype(y.dtype, np.integer) else float
     inputs = given[0] if isinstance(given[0], jax.Array) else x  # or what is there is copied again
     weight = _weights(model, y, row_weights, class_weights)
-    return Batch(jnp.asarray(inputs, float), jnp.asarray(y, dtype), weight=weight)
+    return Batch(_on_device(inputs, float), _on_device(y, dtype), weight=weight)
+
+
+def _on_device(values: Any, dtype: Any) -> jax.Array:
+    """The values as an array of JAX; those of NumPy are converted before they are moved, for a
+    conversion on the device is a program for every number of rows."""
+    if not isinstance(values, jax.Array):
+        values = np.asarray(values, jax.dtypes.canonicalize_dtype(dtype))
+    return jnp.asarray(values, dtype)
 
 
 def _weights(model: Model, y: np.ndarray, row_weights: Any, class_weights: Any) -> Any:
@@ -74,10 +83,12 @@ def _weights(model: Model, y: np.ndarray, row_weights: Any, class_weights: Any) 
                 f"classifier; got {class_weights!r}"
             )
         known = set(range(count))
-        if not set(class_weights) <= known or any(not w >= 0 for w in class_weights.values()):
+        if not set(class_weights) <= known or any(
+            not 0 <= w < math.inf for w in class_weights.values()
+        ):
             raise CredoError(
                 f"class_weights must give numbers from 0 on to classes 0 … {count - 1}, got "
                 f"{dict(class_weights)!r}"
             )
         weights = weights * np.array([class_weights.get(c, 1.0) for c in range(count)])[y]
-    return jnp.asarray(weights, float)
+    return _on_device(weights, float)

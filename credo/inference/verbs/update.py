@@ -101,7 +101,8 @@ def _update_exactly(posterior: DenseNormal, data: Any, row_weights: Any) -> Dens
     rows = new_rows(posterior, data, True, row_weights)
     target = Target(posterior.model, len(rows.x), rows.x.shape[1:], record.temperature)
     check_size(target, posterior.mean, len(rows.x))
-    mean, factor, evidence = jax.block_until_ready(updated(target, posterior, rows))
+    padded = resident(rows, padded=True).rows.data  # one program for many numbers of rows
+    mean, factor, evidence = jax.block_until_ready(updated(target, posterior, padded))
     total = record.history["log_evidence"] + np.asarray(evidence)
     found = DenseNormal(posterior.model, mean, factor, record=record)
     return replace_record(
