@@ -37,7 +37,7 @@ def methods(credo):
 
 def seconds_per_step(credo, make, rows, width):
     """The best of several runs, with the time of a run of half the steps taken off."""
-    model = credo.Model(credo.networks.MLP(hidden=(width, width)), credo.Categorical(2))
+    model = credo.Model(credo.networks.MLP(hidden=(width, width)), credo.likelihoods.Categorical(2))
     batch = data(rows)
     times = {}
     for steps in (10, 40):

@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def measured(chosen: row.Row, name: str, repetitions: int) -> dict:
-    """Times of a row, its table printed at once: a run cut short has still said what it knew."""
+    """Times of a row; its table is printed at once, for a run that is interrupted later."""
     times = measure(name, repetitions, say)
     report.print_table(summary.summarize(chosen, times))
     return times
@@ -70,7 +70,7 @@ def parse() -> argparse.Namespace:
 
 
 def peaks(times: dict) -> dict[str, float]:
-    """The best large product of the whole run in each backend, in GFLOP/s."""
+    """The best large product of all rows in each backend, in GFLOP/s."""
     best: dict[str, float] = {}
     for side in peak.SIDES:
         seconds = [t for sides in times.values() for t in sides.get(side, {}).get("seconds", [])]

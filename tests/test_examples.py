@@ -1,4 +1,4 @@
-"""The examples in docstrings and in the README run, and print what they say."""
+"""Examples in docstrings and in the README run; names in the documentation exist."""
 
 import doctest
 import importlib
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import credo
-from credo.inference import optimize
+from credo.engine import Descent
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ["credo", *(m.name for m in pkgutil.walk_packages(credo.__path__, "credo."))]
@@ -54,10 +54,41 @@ def test_readme(tmp_path, monkeypatch):
     if not (ROOT / "README.md").exists():
         pytest.skip("no README.md beside the tests")
     monkeypatch.chdir(tmp_path)
-    plan = optimize.plan_descent  # a fit of 50 steps shows as well that the lines run
-    monkeypatch.setattr(
-        optimize, "plan_descent", lambda *args: plan(*args)._replace(num_steps=50, num_warmup=50)
-    )
+    plan = Descent.plan
+
+    def short(self, num_rows):  # a fit of 50 steps shows as well that the lines run
+        return plan(self, num_rows)._replace(num_steps=50, num_warmup=50)
+
+    monkeypatch.setattr(Descent, "plan", short)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert blocks
     exec(compile("\n".join(blocks), "README.md", "exec"), {})
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FORMER_NAMES = ("decisions.md",)  # reasons may speak of what was
+
+
+def missing_names(text: str) -> list[str]:
+    """Dotted names such as `credo.networks.MLP` that Python does not find."""
+    names = sorted(set(re.findall(r"\bcredo(?:\.[A-Za-z_]\w*)+", text)))
+    return [name for name in names if not exists(name)]
+
+
+def exists(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="no docs beside the tests")
+def test_names_in_the_documentation_exist():
+    pages = [page for page in PAGES if page.name not in FORMER_NAMES]
+    found = {page.name: missing_names(page.read_text("utf-8")) for page in pages}
+    assert {name: missing for name, missing in found.items() if missing} == {}
+
+
+def test_a_name_that_does_not_exist_is_caught():
+    assert missing_names("`credo.networks.MLP` and `credo.Nothing`") == ["credo.Nothing"]

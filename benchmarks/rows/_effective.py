@@ -38,7 +38,7 @@ def blackjax_nuts(log_density, start, num_warmup, num_samples, collect):
 
 
 def numpyro_nuts(log_density, start, num_warmup, num_samples, collect):
-    """What MCMC(chain_method="vectorized") runs, without its compiling anew for every run."""
+    """What MCMC(chain_method="vectorized") runs, without its compiling again for every run."""
     import jax
     import numpyro.infer
 
@@ -49,7 +49,9 @@ def numpyro_nuts(log_density, start, num_warmup, num_samples, collect):
 
     @jax.jit
     def run(state):
-        advance = lambda _, state: kernel.sample(state, (), {})  # noqa: E731
+        def advance(_, state):
+            return kernel.sample(state, (), {})
+
         state = jax.lax.fori_loop(0, num_warmup, advance, state)
 
         def step(state, _):

@@ -12,7 +12,7 @@ def credo(widths):
     import credo
 
     data = images_on_device(ROWS)
-    model = credo.Model(credo.networks.MLP(hidden=widths[1:-1]), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=widths[1:-1]), credo.likelihoods.Categorical(10))
     member = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"
     )

@@ -1,4 +1,4 @@
-"""Rows that time a whole process, from its start to its end."""
+"""Rows that time a process, from its start to its end."""
 
 import os
 import subprocess

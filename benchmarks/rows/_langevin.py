@@ -21,7 +21,7 @@ def credo_chains(sampler, num_chains):
         learning_rate=RATE, num_chains=num_chains, num_warmup=STEPS - 1, num_samples=1, thin=1,
         batch_size=BATCH,
     )  # fmt: skip
-    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.likelihoods.Categorical(10))
     return lambda: credo.fit(model, data, method, progress=False).record.history["loss"].mean()
 
 
@@ -139,7 +139,9 @@ def posteriors_sgld(num_chains):
 def posteriors_sghmc(num_chains):
     import posteriors
 
-    build = lambda f: posteriors.sgmcmc.sghmc.build(f, lr=(RATE / ROWS) ** 0.5)  # noqa: E731
+    def build(log_posterior):
+        return posteriors.sgmcmc.sghmc.build(log_posterior, lr=(RATE / ROWS) ** 0.5)
+
     return posteriors_chains(build, num_chains)
 
 

@@ -15,7 +15,8 @@ def credo_images(rows: int):
     """A model, its parameters, and data."""
     import credo
 
-    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(WIDTHS[-1]))
+    network = credo.networks.MLP(hidden=WIDTHS[1:-1])
+    model = credo.Model(network, credo.likelihoods.Categorical(WIDTHS[-1]))
     return (model, as_params(weights())), images_on_device(rows)
 
 
@@ -41,7 +42,8 @@ def credo_table():
     import credo
 
     network = credo.networks.MLP(hidden=TABLE_WIDTHS[1:-1], activation="tanh")
-    return (credo.Model(network, credo.Normal(NOISE)), as_params(table_weights())), table()
+    model = credo.Model(network, credo.likelihoods.Normal(NOISE))
+    return (model, as_params(table_weights())), table()
 
 
 def torch_table():

@@ -1,4 +1,4 @@
-"""A step of concrete dropout, whose rates are learnt, against one with fixed rates."""
+"""A step of concrete dropout, whose rates are learned, against one with fixed rates."""
 
 from harness.row import Row
 
@@ -11,7 +11,7 @@ def credo(name):
     import credo
 
     data = images_on_device(ROWS)
-    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.likelihoods.Categorical(10))
     method = credo.METHODS[name](
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"
     )

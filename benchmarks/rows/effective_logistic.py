@@ -61,7 +61,7 @@ ROW = Row(
     per_result=True,
     targets={"BlackJAX, NUTS": 2.5, "NumPyro, NUTS": 2.5},
     note=(
-        "scikit-learn's breast cancer data, standardised, prior N(0, 1). 500 steps of warm-up and "
+        "scikit-learn's breast cancer data, standardized, prior N(0, 1). 500 steps of warm-up and "
         "1,000 draws for all, the warm-up counted; the smallest effective sample size, bulk or "
         "tail, of the 31 weights. credo: HMC with dense scales that the chains learn together."
     ),

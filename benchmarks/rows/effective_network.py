@@ -22,7 +22,7 @@ def credo():
     import credo
 
     warnings.simplefilter("ignore", credo.CredoWarning)
-    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.Normal(NOISE))
+    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.likelihoods.Normal(NOISE))
     method = credo.HMC(
         num_warmup=WARMUP, num_samples=SAMPLES, num_chains=CHAINS, num_leapfrog=LEAPFROG,
         step_size=1e-3, mass="diagonal", target_acceptance=0.7,

@@ -33,7 +33,7 @@ def credo(cold: bool = False):
     path = str(Path(folder.name) / "model.safetensors")
     random = np.random.default_rng(0)
     x = random.normal(size=(150, 4)).astype(np.float32)
-    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.Categorical(3))
+    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.likelihoods.Categorical(3))
     method = credo.Dropout(num_steps=1)
     credo.save(credo.fit(model, (x, random.integers(3, size=150)), method, progress=False), path)
 

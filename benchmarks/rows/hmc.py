@@ -47,7 +47,7 @@ def credo():
     import credo
 
     warnings.simplefilter("ignore", credo.CredoWarning)  # a fixed step size may accept too much
-    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.Normal(NOISE))
+    model = credo.Model(credo.networks.MLP(hidden=(50,)), credo.likelihoods.Normal(NOISE))
     method = credo.HMC(
         num_samples=TRAJECTORIES,
         num_warmup=0,
@@ -65,7 +65,7 @@ def credo():
 
 
 def blackjax(spread=None):
-    """All chains under vmap, the whole run one compiled scan; `spread` places the chains."""
+    """All chains under vmap, the run one compiled scan; `spread` places the chains."""
     import blackjax
     import jax
     import jax.numpy as jnp
@@ -116,7 +116,7 @@ def numpyro():
         adapt_mass_matrix=False,
     )
     keys = jax.random.split(jax.random.key(0), CHAINS)
-    # What MCMC(chain_method="vectorized") runs, without its compiling anew for every run.
+    # What MCMC(chain_method="vectorized") runs, without its compiling again for every run.
     start = kernel.init(keys, 0, jax.vmap(initial)(keys), (), {})
 
     @jax.jit

@@ -13,7 +13,7 @@ def credo():
     import credo
 
     data = images_on_device(ROWS, (28, 28, 1))
-    model = credo.Model(credo.networks.LeNet(), credo.Categorical(10))
+    model = credo.Model(credo.networks.LeNet(), credo.likelihoods.Categorical(10))
     method = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH, schedule="constant"
     )

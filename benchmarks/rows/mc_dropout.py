@@ -16,7 +16,7 @@ def credo():
     import credo
 
     x, y = images(ROWS)
-    model = credo.Model(credo.networks.MLP(hidden=(500, 500)), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=(500, 500)), credo.likelihoods.Categorical(10))
     posterior = credo.fit(model, (x, y), credo.Dropout(rate=RATE, num_steps=1), progress=False)
     layers = [{"w": w, "b": np.zeros(w.shape[1], np.float32)} for w in weights()]
     network = {f"dense{index}": layer for index, layer in enumerate(layers)}

@@ -19,7 +19,7 @@ def credo(steps=STEPS):
     import credo
 
     data = images_on_device(ROWS)
-    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.likelihoods.Categorical(10))
     method = credo.MAP(
         learning_rate=LEARNING_RATE, num_steps=steps, batch_size=BATCH, schedule="constant"
     )

@@ -14,7 +14,7 @@ def credo(estimator="local"):
     import credo
 
     data = images_on_device(ROWS)
-    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.Categorical(10))
+    model = credo.Model(credo.networks.MLP(hidden=WIDTHS[1:-1]), credo.likelihoods.Categorical(10))
     method = credo.BayesByBackprop(
         estimator, learning_rate=LEARNING_RATE, num_steps=STEPS, batch_size=BATCH,
         schedule="constant",

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import credo
-from credo.inference import unit_noise
+from credo.inference.dropout import unit_noise
+from credo.likelihoods import Normal
+from credo.model import Target
 from credo.networks import MLP, Equinox, conv, no_noise, site_shapes
 from credo.networks.fed_weights import fed_weights
 from credo.networks.noise import bernoulli
@@ -123,7 +125,7 @@ def test_sites_and_their_shapes():
     }
 
 
-def test_channels_of_an_image_are_dropped_whole():
+def test_channels_of_an_image_are_dropped_together():
     outputs = noisy_outputs(Equinox(Images), channelwise=True).reshape(-1, 3, 4, 5)
     np.testing.assert_array_equal(outputs, np.broadcast_to(outputs[..., :1, :1], outputs.shape))
     assert len(np.unique(outputs[..., 0, 0], axis=0)) == 8
@@ -142,7 +144,7 @@ def test_without_noise_a_module_is_silent():
 )
 def test_training_and_prediction_use_the_modules_own_rates(module, rates, tmp_path):
     num_outputs = len(noisy_outputs(Equinox(module), rows=X[:1])[0])
-    model = credo.Model(Equinox(module), credo.Normal(1.0, num_outputs))
+    model = credo.Model(Equinox(module), Normal(1.0, num_outputs))
     method = credo.Dropout(rate=0.1, num_steps=2, batch_size=10)
     posterior = credo.fit(model, (X, np.ones((400, num_outputs))), method)
     assert {site: round(float(rate), 6) for site, rate in posterior.rates.items()} == rates
@@ -162,8 +164,8 @@ def site_widths(posterior):
     return site_shapes(posterior.model.network, posterior.params["network"], (6,))
 
 
-def test_the_gradient_of_a_learnt_rate_passes_through_maps():
-    model = credo.Model(Equinox(Mapped), credo.Normal(1.0, 12))
+def test_the_gradient_of_a_learned_rate_passes_through_maps():
+    model = credo.Model(Equinox(Mapped), Normal(1.0, 12))
     method = credo.ConcreteDropout(num_steps=30, batch_size=50, learning_rate=0.05)
     posterior = credo.fit(model, (X, np.ones((400, 12))), method)
     assert float(posterior.rates["dropout0"]) < 0.9 * method.initial_rate  # noise only hurts here
@@ -264,16 +266,15 @@ def test_the_penalty_is_that_of_the_same_network_of_credo():
         return eqx.nn.Sequential([eqx.nn.Dropout(RATE), layer])
 
     def penalty(network, params, site):
-        target = credo.Target(
-            credo.Model(network, credo.Normal(1.0), credo.NormalPrior(0.3)), 10, (1,)
-        )
+        model = credo.Model(network, Normal(1.0), credo.priors.NormalPrior(0.3))
+        target = Target(model, 10, (1,))
         params = {"network": params, "likelihood": {}}
-        scales = unit_noise.penalty_scales(target, params, {site: 1 / (1 - RATE)})
         nothing = jax.tree.map(jnp.zeros_like, params)
-        return float(target.log_prior(nothing, scales) - target.log_prior(params, scales))
+        of_noise = unit_noise.penalty(target, params, {site: 1 / (1 - RATE)})
+        return float(target.log_prior(nothing) - target.log_prior(params) + of_noise)
 
     network = Equinox(module)
     own = penalty(MLP(hidden=()), {"dense0": {"w": half, "b": half[0]}}, "dense0")
-    foreign = penalty(network, network.init(jax.random.key(0), (1,), 1), "dropout0")
+    of_module = penalty(network, network.init(jax.random.key(0), (1,), 1), "dropout0")
     assert np.isclose(own, 0.5 * (0.25 / (1 - RATE) + 0.25) / 0.3**2)
-    assert np.isclose(foreign, own)
+    assert np.isclose(of_module, own)
