@@ -65,7 +65,7 @@ class SgldTuning:
         exact = fit(model, train, Exact())
         assert isinstance(exact, DenseNormal)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CredoWarning)  # chains that fail are what the page is about
+            warnings.simplefilter("ignore", CredoWarning)  # the page shows which chains fail
             found = {
                 name: self._widths(method, model, train, exact)
                 for name, method in self._methods().items()

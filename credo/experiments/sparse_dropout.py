@@ -60,9 +60,12 @@ class SparseDropout:
     def _page(self, scores: dict[str, Any], removed: float, seconds: float) -> Page:
         rows = [["network", "error %", "NLL", "weights removed"]]
         rows += [
-            [name, percent_wrong(s["accuracy"]), str(s["nll"]), f"{removed:.1%}" if "pruned" in name else "0 %"]
-            for name, s in scores.items()
-        ]
+            [
+                name, percent_wrong(score["accuracy"]), str(score["nll"]),
+                f"{removed:.1%}" if "pruned" in name else "0 %",
+            ]
+            for name, score in scores.items()
+        ]  # fmt: skip
         kept, full = (scores[n]["accuracy"] for n in ("sparse, pruned", "sparse, all weights"))
         loss = 100 * (scores["dense, MAP"]["accuracy"].value - kept.value)
         return Page(

@@ -47,7 +47,9 @@ def show_examples(comparison: Comparison, group: list[Example]) -> str:
 
 def _picture(comparison: Comparison, example: Example) -> str:
     image = png(_inputs(comparison, example))
-    is_what = f"{example.truth}, taken for {example.predicted}" if not example.right else example.truth
+    is_what = example.truth
+    if not example.right:
+        is_what += f", taken for {example.predicted}"
     described = escape(f"An input that is {is_what}, with confidence {example.certainty}")
     wrong = "" if example.right else ' class="wrong"'
     verdict = escape(example.predicted) if example.right else (

@@ -18,7 +18,7 @@ SETTLING = 0.1  # share of a run, at its start, that may leave the picture
 def draw_reliability(axes: "Axes", runs: tuple[Run, ...]) -> None:
     """What was promised against what came true over all seeds, with 95 % intervals.
 
-    All seeds are judged on the same test rows, so they do not add to the number of data behind an interval.
+    All seeds are judged on the same test rows, so they add no data to an interval.
     """
     total = np.sum([run.reliability.count for run in runs], axis=0)
     filled = total > 0

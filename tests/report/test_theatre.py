@@ -171,7 +171,8 @@ def test_bad_requests(tmp_path):
 
 
 def test_every_player_and_density_has_its_say():
-    assert {each.name for each in SAMPLERS} == {"metropolis", "mala", "sgld", "sghmc", "hmc", "nuts"}
+    names = {each.name for each in SAMPLERS}
+    assert names == {"metropolis", "mala", "sgld", "sghmc", "hmc", "nuts"}
     assert all(each.text.endswith(".") for each in (*SAMPLERS, *DENSITIES))
     assert all(len(each.step_sizes) >= 3 for each in SAMPLERS)
     assert recordings(NUM_STEPS, samplers=[], densities=FEW)["runs"] == {}
