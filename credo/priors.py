@@ -1,5 +1,5 @@
 """Priors by their public name: `credo.priors.NormalPrior(0.5)`."""
 
-from credo.model.priors import FanInPrior, LayerPrior, NormalPrior, Prior
+from credo.model.priors import FanInPrior, LayerPrior, NormalPrior, Prior, WeightPrior
 
-__all__ = ["FanInPrior", "LayerPrior", "NormalPrior", "Prior"]
+__all__ = ["FanInPrior", "LayerPrior", "NormalPrior", "Prior", "WeightPrior"]

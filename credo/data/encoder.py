@@ -26,6 +26,8 @@ class NumericColumn(Saveable):
 
     def __post_init__(self) -> None:
         _check_scale(self.name, self.mean, self.std)
+        if not math.isfinite(self.fill):
+            raise CredoError(f"column {self.name!r} fills missing values with {self.fill}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class CategoricalColumn(Saveable):
     name: str
     categories: tuple[str, ...]
     missing: bool
+
+    def __post_init__(self) -> None:
+        _check_distinct(self.categories, f"categories of column {self.name!r}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,9 @@ class TargetColumn(Saveable):
 
     def __post_init__(self) -> None:
         _check_scale(self.name, self.mean, self.std)
+        if (self.classes is not None) != (self.task == "classification"):
+            raise CredoError(f"column {self.name!r} has classes if and only if these are its task")
+        _check_distinct(self.classes or (), f"classes of column {self.name!r}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,11 @@ class TableEncoder(Saveable):
     numeric: tuple[NumericColumn, ...]
     categorical: tuple[CategoricalColumn, ...]
     target: TargetColumn
+
+    def __post_init__(self) -> None:
+        _check_distinct((*self.columns, self.target.name), "columns")
+        if not self.columns:
+            raise CredoError("a table needs columns besides its target")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,7 +94,7 @@ class TableEncoder(Saveable):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns that `read_table` should keep as text."""
-        named = any(not _is_number(label) for label in self.target.classes or ())
+        named = any(not is_number(label) for label in self.target.classes or ())
         return tuple(c.name for c in self.categorical) + (self.target.name,) * named
 
     def encode(self, frame: Any) -> Any:
@@ -91,12 +104,18 @@ class TableEncoder(Saveable):
         return encode(self, frame)
 
 
+def _check_distinct(names: tuple[str, ...], what: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CredoError(f"the {what} must differ, got {twice!r} twice")
+
+
 def _check_scale(name: str, mean: float, std: float) -> None:
     if not (math.isfinite(mean) and 0 < std < math.inf):
         raise CredoError(f"column {name!r} has no finite mean and positive standard deviation")
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

@@ -4,13 +4,14 @@ One value, kept with a posterior and applied by everything that takes or gives t
 number that a user sees is in units that only a network knows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from credo.data.encoder import TableEncoder
+from credo.data.encoder import TableEncoder, is_number
 from credo.errors import CredoError
 from credo.saving import Saveable
 
@@ -68,10 +69,20 @@ class Units(Saveable):
             raise CredoError(f"classes must be at least two different names, got {self.classes}")
 
     @staticmethod
-    def of_table(encoder: TableEncoder) -> "Units":
-        """Those of a table whose columns `encoder` knows."""
+    def of_table(encoder: TableEncoder, standardize_target: bool = True) -> "Units":
+        """Those of a table whose columns `encoder` knows.
+
+        Counts and other targets that must stay as they are want `standardize_target=False`.
+        """
         target = encoder.target
+        if not standardize_target:
+            return Units(encoder, target.classes)
         return Units(encoder, target.classes, target.mean, target.std)
+
+    @property
+    def keeps_targets(self) -> bool:
+        """Whether quantities are taken and given as they are."""
+        return not (np.any(np.asarray(self.shift)) or np.any(np.asarray(self.factor) != 1.0))
 
     @staticmethod
     def standardizing(
@@ -82,14 +93,20 @@ class Units(Saveable):
     ) -> "Units":
         """Those in which columns of x, and targets y that are quantities, have mean 0 and sd 1.
 
-        A row of weight 2 counts as two rows.
+        The entries of an array of targets, such as an image, share one mean and one sd. A row of
+        weight 2 counts as two rows.
         """
         inputs = None
         if x is not None:
             inputs = InputScale(*_mean_and_scale(np.asarray(x, np.float64), row_weights))
         if y is None:
             return Units(inputs, classes)
-        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        targets = np.asarray(y, np.float64)
+        if targets.ndim > 2:
+            entries = targets[0].size
+            targets = targets.reshape(-1, 1)
+            row_weights = None if row_weights is None else np.repeat(row_weights, entries)
+        targets = targets.reshape(len(targets), -1)
         shift, factor = (tuple(part.tolist()) for part in _mean_and_scale(targets, row_weights))
         if len(shift) == 1:
             return Units(inputs, None, shift[0], factor[0])
@@ -107,14 +124,27 @@ class Units(Saveable):
         """Targets as a likelihood takes them: class numbers, or standardized quantities."""
         if self.classes is None:
             y = np.asarray(y)
-            if self.shift == 0.0 and self.factor == 1.0:
+            if self.keeps_targets:
                 return y
             if y.dtype.kind not in "biuf":
                 raise CredoError(f"targets must be numbers, got {y.dtype} such as {y.flat[0]!r}")
-            shape = (1,) if y.ndim == 1 else ()
-            columns = y.reshape(*y.shape, *shape).astype(np.float64)
+            columns = y.astype(np.float64)
+            if np.size(self.shift) > 1:
+                columns = columns.reshape(len(y), -1)
+                if columns.shape[1] != np.size(self.shift):
+                    raise CredoError(
+                        f"the units are those of {np.size(self.shift)} targets a row, got "
+                        f"{columns.shape[1]}"
+                    )
             return ((columns - np.asarray(self.shift)) / np.asarray(self.factor)).reshape(y.shape)
         return class_codes(self.classes, y)
+
+    def class_weights_of(self, weights: Any) -> Any:
+        """Weights by class number, from those by name where the classes have names."""
+        if self.classes is None or not isinstance(weights, Mapping):
+            return weights
+        codes = class_codes(self.classes, np.array(list(weights), object)) if weights else []
+        return dict(zip(map(int, codes), weights.values(), strict=True))
 
     def _frame(self, x: Any) -> "pd.DataFrame":
         """A data frame with the columns of the table, also from numbers in the same order."""
@@ -135,7 +165,11 @@ class Units(Saveable):
 
 
 def class_codes(classes: tuple[str, ...], y: Any) -> np.ndarray:
-    """Numbers of the classes in y, given by their names or, where no name fits, by number."""
+    """Numbers of the classes in y, given by their names.
+
+    Numbers are taken too, as long as no name is a number: with classes called 1, 2, 3 nobody could
+    say whether a 1 is the first class or the second.
+    """
     from credo.data.columns import label
 
     y = np.asarray(y)
@@ -144,7 +178,7 @@ def class_codes(classes: tuple[str, ...], y: Any) -> np.ndarray:
     if None not in codes:
         return np.asarray(codes, np.int32).reshape(y.shape)
     is_whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and not (y % 1).any())
-    if is_whole and y.size and y.min() >= 0 and y.max() < len(classes):
+    if is_whole and not any(map(is_number, classes)) and y.min() >= 0 and y.max() < len(classes):
         return y.astype(np.int32)
     wrong = y.ravel()[codes.index(None)]
     shown = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")

@@ -22,6 +22,7 @@ from credo.struct import is_off
 
 OPTIMIZERS = ("adam", "sgd", "momentum")
 Schedule = Literal["constant", "cosine"]
+DECAYED = "weights"  # label of the group that decoupled decay shrinks
 NUM_CHECKS = 50  # how often in a run the held-out rows are looked at
 
 
@@ -106,7 +107,10 @@ class Descent(Algorithm):
         return learned
 
     def groups(self, learned: Any) -> tuple[Any, dict[str, Any]] | None:
-        """A label for each leaf, and by label what multiplies the learning rate; None: all alike."""
+        """A label for each leaf, and by label what multiplies the learning rate; None: all alike.
+
+        Decoupled decay is for the leaves labelled "weights".
+        """
         return None
 
     def rate_schedule(self, total: Any) -> Callable[[Array], Array]:
@@ -177,25 +181,26 @@ class Descent(Algorithm):
         rate = self.rate_schedule(self.total_steps(getattr(objective, "num_data", 0)))
         grouped = self.groups(learned)
         if grouped is None:
-            return self._rule(rate)
-        labels, factors = grouped
-        rules = {
-            label: self._rule(lambda step, factor=factor: factor * rate(step))
-            for label, factor in factors.items()
-        }
-        return optax.multi_transform(rules, labels)
+            rule = self._rule(rate)
+        else:
+            labels, factors = grouped
+            rules = {
+                label: self._rule(lambda step, factor=factor: factor * rate(step), label == DECAYED)
+                for label, factor in factors.items()
+            }
+            rule = optax.multi_transform(rules, labels)
+        # Before the groups, for the norm is that of the whole gradient.
+        return rule if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), rule)
 
-    def _rule(self, rate: Callable[[Array], Array]) -> Any:
+    def _rule(self, rate: Callable[[Array], Array], decays: bool = True) -> Any:
         import optax
 
         parts = []
-        if self.clip is not None:
-            parts.append(optax.clip_by_global_norm(self.clip))
         if self.optimizer == "adam":
             parts.append(optax.scale_by_adam())
         if self.optimizer == "momentum":
             parts.append(optax.trace(decay=0.9))
-        if not is_off(self.decay):
+        if decays and not is_off(self.decay):
             parts.append(optax.add_decayed_weights(self.decay))
         return optax.chain(*parts, optax.scale_by_learning_rate(rate))
 

@@ -8,8 +8,11 @@ from credo.errors import CredoError
 SUM_TOLERANCE = 1e-3  # float16 softmax rows miss 1 by up to ~5e-4; anything worse is not a softmax
 
 
-def as_array(values: ArrayLike, name: str, dims: tuple[int, ...] = (1,)) -> np.ndarray:
-    """A float64 array without NaN, not empty, with one of the allowed numbers of dimensions."""
+def as_array(values: ArrayLike, name: str, dims: tuple[int, ...] | None = (1,)) -> np.ndarray:
+    """A float64 array without NaN, not empty, with one of the allowed numbers of dimensions.
+
+    None allows any number from 1.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -17,8 +20,8 @@ def as_array(values: ArrayLike, name: str, dims: tuple[int, ...] = (1,)) -> np.n
             f"{name} is not an array of numbers ({error}); "
             "expected equally long rows of numbers: convert it first."
         ) from error
-    if array.ndim not in dims:
-        expected = " or ".join(str(dim) for dim in dims)
+    if array.ndim == 0 or (dims is not None and array.ndim not in dims):
+        expected = " or ".join(str(dim) for dim in dims) if dims else "at least 1"
         raise CredoError(
             f"{name} has shape {array.shape}; expected {expected} dimension(s): reshape it."
         )

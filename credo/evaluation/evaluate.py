@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from credo.errors import CredoError
 from credo.evaluation import classification, ood, regression
 from credo.evaluation.estimate import Estimate, mean_estimate
 from credo.predictive import CategoricalPredictive, Predictive
@@ -13,7 +12,8 @@ def evaluate(
 ) -> dict[str, Estimate]:
     """Every metric that applies, each with its standard error.
 
-    Classification: accuracy, NLL, Brier score, ECE and adaptive ECE, mean
+    `y` is in the units of the prediction: quantities, or classes by name where the model knows
+    names. Classification: accuracy, NLL, Brier score, ECE and adaptive ECE, mean
     predictive entropy and mutual information. Regression: RMSE, NLL,
     coverage and mean width of the 95 % interval. With a second prediction on inputs from
     elsewhere, also how well the predictive entropy tells them apart (AUROC, AUPR, FPR at 95 %
@@ -26,7 +26,7 @@ def evaluate(
     """
     y = np.asarray(y)
     if isinstance(predicted, CategoricalPredictive):
-        y = _labels(y)
+        y = predicted.class_codes(y)
         scores = {
             "accuracy": classification.accuracy(predicted.probs, y),
             "nll": mean_estimate(-predicted.log_prob(y)),
@@ -38,6 +38,7 @@ def evaluate(
         }
     else:
         lower, upper = predicted.interval(0.95)
+        y = y.reshape(predicted.mean.shape) if y.size == predicted.mean.size else y
         scores = {
             "rmse": regression.rmse(predicted.mean, y),
             "nll": regression.nll(predicted.log_prob(y)),
@@ -47,13 +48,6 @@ def evaluate(
     if ood_predicted is not None:
         scores |= ood_scores(predicted, ood_predicted)
     return scores
-
-
-def _labels(y: np.ndarray) -> np.ndarray:
-    """Class numbers, also where they come as floats."""
-    if not np.issubdtype(y.dtype, np.number) or np.any(y != np.floor(y)):
-        raise CredoError(f"y must hold class numbers 0, 1, …, got {y.dtype} such as {y.flat[0]!r}")
-    return y.astype(int)
 
 
 def ood_scores(predicted: Predictive, ood_predicted: Predictive) -> dict[str, Estimate]:

@@ -1,6 +1,6 @@
 """Metrics of predicted means, intervals and densities.
 
-`y` is (n,), or (n, d) for d outputs; outputs of one datum are averaged first, since they are not
+`y` is (n,), or (n, d) for d outputs, or (n, *shape) for arrays; outputs of one datum are averaged first, since they are not
 independent.
 """
 
@@ -20,7 +20,7 @@ def rmse(mean: np.ndarray, y: np.ndarray) -> Estimate:
         >>> rmse([0.0, 0.0], [3.0, -3.0]).value
         3.0
     """
-    mean, y = as_array(mean, "mean", dims=(1, 2)), as_array(y, "y", dims=(1, 2))
+    mean, y = as_array(mean, "mean", dims=None), as_array(y, "y", dims=None)
     require_same_shape(mean=mean, y=y)
     mse, error = mean_estimate(_per_datum((mean - y) ** 2))
     root = math.sqrt(mse)
@@ -48,7 +48,7 @@ def interval_coverage(lower: np.ndarray, upper: np.ndarray, y: np.ndarray) -> Es
         0.5
     """
     lower, upper = _interval(lower, upper)
-    y = as_array(y, "y", dims=(1, 2))
+    y = as_array(y, "y", dims=None)
     require_same_shape(lower=lower, y=y)
     return mean_estimate(_per_datum((lower <= y) & (y <= upper)))
 
@@ -60,7 +60,7 @@ def interval_width(lower: np.ndarray, upper: np.ndarray) -> Estimate:
 
 
 def _interval(lower, upper):
-    lower, upper = as_array(lower, "lower", dims=(1, 2)), as_array(upper, "upper", dims=(1, 2))
+    lower, upper = as_array(lower, "lower", dims=None), as_array(upper, "upper", dims=None)
     require_same_shape(lower=lower, upper=upper)
     if (lower > upper).any():
         raise CredoError(

@@ -162,14 +162,22 @@ class MixturePredictive:
             drawn.append(self._squeeze(self._draws(random, *own)))
         return np.stack(drawn)
 
+    def rescaled(self, shift: Any, factor: Any) -> "Predictive":
+        """The predictive of shift + factor · y; a law of counts has none."""
+        raise CredoError(
+            f"{type(self).__name__} has targets that cannot be shifted or scaled; fit with units "
+            "that leave the targets as they are"
+        )
+
     def in_units(self, units: Units) -> "Predictive":
-        """The same in the user's units; a law that cannot be rescaled refuses those of others."""
-        if np.any(np.asarray(units.shift) != 0) or np.any(np.asarray(units.factor) != 1):
-            raise CredoError(
-                f"{type(self).__name__} has targets that cannot be shifted or scaled; fit with "
-                "units that leave the targets as they are"
-            )
-        return self
+        """The same in the user's units."""
+        if units.keeps_targets:
+            return self
+        shape = self.target_shape
+        parts = [np.asarray(part) for part in (units.shift, units.factor)]
+        # One number for each entry of an array that came as a row of numbers.
+        flat = parts[0].size == math.prod(shape) > 1
+        return self.rescaled(*(part.reshape(shape) if flat else part for part in parts))
 
     def _quantiles(self, q: float, *arrays: np.ndarray) -> np.ndarray:
         """Newton's steps on F(y) = q, or a halving of the bracket where a step would leave it."""

@@ -5,17 +5,18 @@ data ask for: fine-tuning, anchors, priors that were learned from other data.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from credo.errors import CredoError
 from credo.fields import POSITIVE, check_fields
 from credo.networks.network import Network, Params
-from credo.saving import Context, Leaves, Saveable
+from credo.saving import Leaves, Saveable
 
 LOG_2PI = 1.8378770664093453
 
@@ -32,26 +33,18 @@ class Prior(Saveable):
         """The mean of every leaf, a number or an array."""
         if self.mean is None:
             return jax.tree.map(lambda leaf: 0.0, params)
-        if jax.tree.structure(self.mean) != jax.tree.structure(params):
-            raise CredoError(
-                "the prior's mean must have the structure of the network's parameters, "
-                f"{jax.tree.structure(params)}, got {jax.tree.structure(self.mean)}"
-            )
-        for mean, leaf in zip(jax.tree.leaves(self.mean), jax.tree.leaves(params), strict=True):
-            if jnp.shape(mean) not in ((), jnp.shape(leaf)):
-                raise CredoError(
-                    f"the prior's mean has an array of shape {jnp.shape(mean)} where the network "
-                    f"has {jnp.shape(leaf)}; give the parameters of the same network"
-                )
+        check_like(params, self.mean, "mean")
         return self.mean
 
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any], context: Context) -> Any:
-        if isinstance(fields.get("mean"), Leaves):
-            raise CredoError(
-                "a prior whose mean is the weights of a network of your own cannot be loaded"
-            )
-        return cls(**fields)
+    def filled(self, template: Params) -> Any:
+        """The prior with trees of the network's containers, which its file does not hold."""
+        found = {
+            name: jax.tree.unflatten(jax.tree.structure(template), list(value.arrays))
+            for name, value in vars(self).items()
+            if isinstance(value, Leaves)
+            and len(value.arrays) == jax.tree.structure(template).num_leaves
+        }
+        return replace(self, **found) if found else self  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -119,6 +112,45 @@ class FanInPrior(Prior):
 
     def scales(self, network: Network, params: Params) -> Params:
         return jax.tree.map(lambda leaf: self.scale / network.fan_in(leaf.shape) ** 0.5, params)
+
+
+@dataclass(frozen=True)
+class WeightPrior(Prior):
+    """w ~ N(mean, scale²) with a mean and a scale of its own for every weight.
+
+    What other data have taught: `posterior.as_prior()` makes one of the mean and the standard
+    deviation of each weight.
+    """
+
+    scale: Any
+    """Standard deviations shaped like the network's parameters; a number stands for an array."""
+    mean: Any = None
+    """Means shaped like the network's parameters, such as those of a trained one; None: 0."""
+
+    def __post_init__(self) -> None:
+        scale = self.scale.arrays if isinstance(self.scale, Leaves) else self.scale
+        for leaf in jax.tree.leaves(scale):
+            if isinstance(leaf, float | np.ndarray) and not (np.asarray(leaf) > 0).all():
+                raise CredoError("WeightPrior: every scale must be positive")
+
+    def scales(self, network: Network, params: Params) -> Params:
+        check_like(params, self.scale, "scale")
+        return self.scale
+
+
+def check_like(params: Params, tree: Any, name: str) -> None:
+    """Raise unless a part of a prior is shaped like the network's parameters."""
+    if jax.tree.structure(tree) != jax.tree.structure(params):
+        raise CredoError(
+            f"the prior's {name} must have the structure of the network's parameters, "
+            f"{jax.tree.structure(params)}, got {jax.tree.structure(tree)}"
+        )
+    for part, leaf in zip(jax.tree.leaves(tree), jax.tree.leaves(params), strict=True):
+        if jnp.shape(part) not in ((), jnp.shape(leaf)):
+            raise CredoError(
+                f"the prior's {name} has an array of shape {jnp.shape(part)} where the network "
+                f"has {jnp.shape(leaf)}; give the parameters of the same network"
+            )
 
 
 def normal_log_prob(params: Params, scales: Params, means: Params | None = None) -> Array:

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from credo.errors import CredoError
 from credo.model import Model
 from credo.networks import Noise, Params
-from credo.posterior.posterior import Posterior, checked, require
+from credo.posterior.posterior import Posterior, checked, require, with_whole_prior
 from credo.posterior.record import Record
 from credo.posterior.samples import Samples
 from credo.saving import Context
@@ -61,7 +61,8 @@ class Mixture(Posterior):
 
     @classmethod
     def from_fields(cls, fields_: dict[str, Any], context: Context) -> Any:
-        members, model, record = fields_["members"], fields_["model"], fields_["record"]
+        members, record = fields_["members"], fields_["record"]
+        model = with_whole_prior(fields_["model"], record.input_shape)
         require(isinstance(members, Posterior), "its members are no posterior")
         require(not isinstance(members, Mixture), "its members are mixtures themselves")
         own = {each.name: getattr(members, each.name) for each in fields(members)}  # type: ignore[arg-type]

@@ -35,6 +35,9 @@ class NormalWeights(Posterior):
     def realize(self, draw: Array) -> tuple[Params, Noise]:
         return sample_weights(draw, self.mean, self.std), no_noise
 
+    def weight_moments(self, num_draws: int, key: Array) -> tuple[Params, Params]:
+        return self.mean["network"], self.std["network"]
+
     def mean_network(self) -> Samples:
         """The deterministic network of mean weights."""
         return one_network(self.model, self.mean, self.record)

@@ -7,6 +7,7 @@ Masks, keys or whole sets of weights may describe a draw; prediction treats all 
 """
 
 import dataclasses
+import math
 from typing import Any, ClassVar
 
 import jax
@@ -14,11 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from credo.data.encoder import TableEncoder
 from credo.errors import CredoError
+from credo.keys import as_key
 from credo.model import Model
+from credo.model.priors import NormalPrior, Prior, WeightPrior
 from credo.networks import Noise, Params
 from credo.posterior.record import Record
-from credo.saving import Context, Leaves, Saveable
+from credo.saving import Context, Leaves, Saveable, on_device
 
 
 class Posterior(Saveable):
@@ -35,6 +39,7 @@ class Posterior(Saveable):
 
     def check_whole(self) -> None:
         require(self.model is not None, "it has no model")
+        check_units(self.record, self.model)
 
     @property
     def num_draws(self) -> int | None:
@@ -53,6 +58,53 @@ class Posterior(Saveable):
     def realize(self, draw: Any) -> tuple[Params, Noise]:
         """The parameters and the noise function that make one draw a function of x."""
         raise NotImplementedError
+
+    def weight_moments(self, num_draws: int, key: Array) -> tuple[Params, Params]:
+        """Mean and standard deviation of every weight of the network, over draws."""
+        count = min(num_draws, self.num_draws or num_draws)
+        drawn = self.sample(key, count)
+
+        def add(sums: Any, draw: Any) -> tuple[Any, None]:
+            weights = self.realize(draw)[0]["network"]
+            shifted = jax.tree.map(jnp.subtract, weights, first)
+            return jax.tree.map(lambda s, w: (s[0] + w, s[1] + w**2), sums, shifted, **pairs), None
+
+        pairs = {"is_leaf": lambda node: isinstance(node, tuple)}
+        # From the first draw on: the squares of large means would cancel.
+        first = self.realize(jax.tree.map(lambda leaf: leaf[0], drawn))[0]["network"]
+        zeros = jax.tree.map(lambda leaf: (jnp.zeros_like(leaf), jnp.zeros_like(leaf)), first)
+        sums, _ = jax.lax.scan(add, zeros, drawn)
+        mean = jax.tree.map(lambda f, s: f + s[0] / count, first, sums)
+        std = jax.tree.map(
+            lambda f, s: jnp.sqrt(jnp.maximum(s[1] / count - (s[0] / count) ** 2, 0.0)), first, sums
+        )
+        return mean, std
+
+    def as_prior(
+        self, scale: float | None = None, num_draws: int = 100, key: int | Array = 0
+    ) -> Prior:
+        """A prior around what was learned here, for data that come later.
+
+        With a `scale`, every weight is N(m, scale²) around its mean m over the draws: fine-tuning,
+        where a small scale keeps the network close to the trained one. Without, the scale of each
+        weight is its standard deviation over the draws: what these data have left open.
+
+        Example:
+            >>> data = credo.data.load("iris")
+            >>> model = credo.default_model(3, credo.networks.MLP(hidden=(8,)))
+            >>> trained = credo.fit(model, data.train, credo.MAP(num_steps=100))
+            >>> tuned = credo.Model(model.network, model.likelihood, trained.as_prior(scale=0.1))
+            >>> posterior = credo.fit(tuned, data.test, credo.MAP(num_steps=100))
+        """
+        mean, std = self.weight_moments(num_draws, as_key(key))
+        if scale is not None:
+            return NormalPrior(scale, mean)
+        if any(bool((leaf <= 0).any()) for leaf in jax.tree.leaves(std)):
+            raise CredoError(
+                "the draws agree about some weights, and a prior needs a scale above 0 for each; "
+                "give one, as_prior(scale=0.1)"
+            )
+        return WeightPrior(jax.tree.map(np.asarray, std), mean)
 
     def validate(self, template: Params) -> None:
         """Raise where the fields, read from a file, do not fit together."""
@@ -82,7 +134,17 @@ class Posterior(Saveable):
     def from_fields(cls, fields: dict[str, Any], context: Context) -> Any:
         if fields.get("model") is None:  # a part of a mixture, which checks it
             return cls(**fields)
-        return checked(cls, fields, fields["model"], fields["record"].input_shape)
+        shape = fields["record"].input_shape
+        model = with_whole_prior(fields["model"], shape)
+        return checked(cls, fields | {"model": model}, model, shape)
+
+
+def with_whole_prior(model: Model, input_shape: tuple[int, ...]) -> Model:
+    """The model from a file, its prior made whole and checked against its network."""
+    template = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape))["network"]
+    prior = model.prior.filled(template)
+    prior.means(model.network, template)
+    return dataclasses.replace(model, prior=prior)
 
 
 def checked(
@@ -102,10 +164,11 @@ def checked(
 def _like(template: Any, value: Any, axes: int, name: str) -> Any:
     """The arrays of a value in the structure of the template, if they have its shapes."""
     leaves, structure = jax.tree.flatten(template)
-    if isinstance(value, Leaves):
-        arrays = list(value.arrays)
+    parts, found = jax.tree.flatten(value)
+    if any(isinstance(part, Leaves) for part in parts):  # of a network of the user's own
+        arrays = [a for p in parts for a in (p.arrays if isinstance(p, Leaves) else (p,))]
     else:
-        arrays, found = jax.tree.flatten(value)
+        arrays = parts
         if found != structure:
             raise CredoError(f"its {name} are not those of the network it names")
     if len(arrays) != len(leaves):
@@ -120,9 +183,40 @@ def _like(template: Any, value: Any, axes: int, name: str) -> Any:
                 f"a weight in the file has shape {np.shape(array)}, the network expects "
                 f"{leaf.shape}; pass the network the file was saved from"
             )
-        if np.asarray(array).dtype.kind != "f":
-            raise CredoError(f"its {name} hold {np.asarray(array).dtype}, not real numbers")
-    return jax.tree.unflatten(structure, [jnp.asarray(array) for array in arrays])
+        if np.asarray(array).dtype not in (np.float32, np.float64, leaf.dtype):
+            raise CredoError(
+                f"its {name} hold {np.asarray(array).dtype}, not real numbers of {leaf.dtype}"
+            )
+    return jax.tree.unflatten(structure, [on_device(np.asarray(a), name) for a in arrays])
+
+
+def check_units(record: Record, model: Model) -> None:
+    """Refuse units that are not those of the network's inputs and of the likelihood's targets."""
+    units, likelihood = record.units, model.likelihood
+    if isinstance(units.inputs, TableEncoder):
+        shape: tuple[int, ...] | None = (len(units.inputs.features),)
+        target = units.inputs.target
+        own = (target.mean, target.std)
+        fits = units.keeps_targets or (units.shift, units.factor) == own
+        require(fits and units.classes == target.classes, "its units are not those of its table")
+    else:
+        shape = None if units.inputs is None else np.shape(units.inputs.mean)
+    if shape is not None and shape != tuple(record.input_shape):
+        raise CredoError(
+            f"its units are of rows of shape {shape}, its network takes {record.input_shape}"
+        )
+    classes = units.classes
+    if classes is not None and len(classes) != (likelihood.num_classes or 0):
+        raise CredoError(f"it names {len(classes)} classes, which {likelihood} has not")
+    if likelihood.num_classes is not None:
+        require(units.keeps_targets, "its classes have units of a quantity")
+    targets = np.atleast_1d(getattr(likelihood, "num_targets", 1))
+    sizes = {1, int(targets[-1]), math.prod(map(int, targets))}
+    for part in (units.shift, units.factor):
+        require(np.size(part) in sizes, f"its units are of {np.size(part)} targets")
+        # Beyond, a finite output may not be a finite target.
+        require(np.all(np.abs(part) < 1e200), "its units are of numbers beyond all measure")
+    require(np.all(np.asarray(units.factor) > 1e-200), "its units have a factor of nearly 0")
 
 
 def require(condition: Any, message: str) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 from credo.data.origin import Origin
 from credo.data.units import Units
 from credo.errors import CredoError
-from credo.fields import COUNT, POSITIVE, at_least, check_fields
+from credo.fields import POSITIVE, at_least, between, check_fields
 from credo.saving import Saveable
+
+LONGEST_NAME = 200
+MOST = between(0, 2**62)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,23 @@ class Record(Saveable):
     """Where the rows of the fit are to be found; None: they came from Python."""
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(("num_warmup", "num_data", "num_updates"), at_least(0))
-        check_fields(self, seconds=at_least(0), temperature=POSITIVE, thin=COUNT, **counts)
+        counts = dict.fromkeys(("num_warmup", "num_data", "num_updates"), MOST)
+        check_fields(self, seconds=at_least(0), temperature=POSITIVE, thin=between(1, 2**62), **counts)
+        if not self.method.isprintable() or len(self.method) > LONGEST_NAME:
+            raise CredoError(f"Record: method is no name of one, got {self.method!r:.60}")
+        if not _is_plain(self.options):
+            raise CredoError("Record: options hold something else than numbers, texts and methods")
+        for name, values in self.history.items():
+            if np.ndim(values) < 2 or np.asarray(values).dtype.kind not in "biuf":
+                raise CredoError(
+                    f"Record: the history of {name!r:.60} has no number for each chain and step"
+                )
         if any(size < 0 for size in self.input_shape):
             raise CredoError(f"Record: input_shape has no negative sizes, got {self.input_shape}")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a method's hyper-parameters are what `credo.inference.registry.options_of` gives."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(entry) for name, entry in value.items())
+    return value is None or isinstance(value, bool | int | float | str)

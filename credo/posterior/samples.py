@@ -14,7 +14,7 @@ from credo.model import Model
 from credo.networks import Noise, Params, no_noise
 from credo.posterior.posterior import Posterior, not_negative, require
 from credo.posterior.record import Record
-from credo.saving import Saveable
+from credo.saving import Context, Leaves, Saveable
 
 
 class HasDraws:
@@ -79,12 +79,7 @@ class Samples(HasDraws, Posterior):
         return {"num_chains": self.num_chains, "num_draws": self.num_draws}
 
     def validate(self, template: Params) -> None:
-        if self.weights is not None:
-            shape = jax.tree.leaves(self.draws)[0].shape[:2]
-            require(self.weights.shape == shape, "its weights are not those of its draws")
-            not_negative(self.weights, "weights")
-            total = float(np.asarray(self.weights, float).sum())
-            require(abs(total - 1) < 1e-3, f"its weights add up to {total:g}, not 1")
+        _check_weights(self)
 
     def sample(self, key: Array, num_draws: int) -> Params:
         """`num_draws` draws, stacked: all of them once, a random part, or with repetition.
@@ -116,9 +111,34 @@ class Draws(HasDraws, Saveable):
     weights: Float[Array, "chain draw"] | None = None
     """Of the draws, with sum 1; None: all equal."""
 
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], context: Context) -> Any:
+        draws = fields["draws"]
+        if isinstance(draws, Leaves):  # of containers that the file does not know
+            draws = draws.arrays
+        shapes = {np.shape(leaf)[:2] for leaf in jax.tree.leaves(draws)}
+        fit = len(shapes) == 1 and len(next(iter(shapes))) == 2 and 0 not in next(iter(shapes))
+        require(fit, "its draws have no common chains and draws")
+        kinds = {getattr(leaf, "dtype", np.dtype(object)).kind for leaf in jax.tree.leaves(draws)}
+        require(kinds <= set("biuf"), "its draws are no numbers")
+        found = cls(**{**fields, "draws": draws})
+        _check_weights(found)
+        return found
+
     def __repr__(self) -> str:
         shown = f"num_chains={self.num_chains}, num_draws={self.num_draws}"
         return f"Draws(method={self.record.method!r}, {shown})"
+
+
+def _check_weights(posterior: Samples | Draws) -> None:
+    """Refuse weights, read from a file, that are not those of the draws."""
+    if posterior.weights is None:
+        return
+    shape = jax.tree.leaves(posterior.draws)[0].shape[:2]
+    require(posterior.weights.shape == shape, "its weights are not those of its draws")
+    not_negative(posterior.weights, "weights")
+    total = float(np.asarray(posterior.weights, float).sum())
+    require(abs(total - 1) < 1e-3, f"its weights add up to {total:g}, not 1")
 
 
 def one_network(model: Model, params: Params, record: Record | None = None) -> Samples:

@@ -76,7 +76,7 @@ def probit_predict(posterior: Posterior, x: np.ndarray | Array) -> CategoricalPr
 
     Example:
         >>> data = credo.data.load("iris")
-        >>> model = credo.Model(credo.networks.MLP(hidden=(16,)), credo.Categorical(3))
+        >>> model = credo.Model(credo.networks.MLP(hidden=(16,)), credo.likelihoods.Categorical(3))
         >>> posterior = credo.fit(model, data.train, credo.Laplace(num_steps=200))
         >>> credo.probit_predict(posterior, data.test.x).labels.shape == data.test.y.shape
         True

@@ -34,7 +34,7 @@ def fit(
     units: Units | None = None,
     temperature: float = 1.0,
     row_weights: Any = None,
-    class_weights: Mapping[int, float] | None = None,
+    class_weights: Mapping[Any, float] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_seconds: float = 20.0,
     keep_checkpoint: bool = False,
@@ -55,7 +55,7 @@ def fit(
             `credo.data.Units.standardizing(x, y)`; predictions then speak in these units too.
         temperature: 1 for the Bayesian posterior, below 1 for a cold one.
         row_weights: how much each row counts: its log-likelihood is multiplied by it.
-        class_weights: the same by class number, {0: 1.0, 1: 5.0}.
+        class_weights: the same by class, {0: 1.0, 1: 5.0}, or by name where `units` has names.
         checkpoint: a file to save the run to every `checkpoint_seconds`, and to resume from if it
             exists; removed when the run is done.
         keep_checkpoint: leave it there, for a caller who removes it once the posterior is safe.
@@ -113,6 +113,7 @@ def prepared(
         return _streamed(model, data, method, temperature, units, row_weights, class_weights)
     x, y = check_pair(data)
     x = units.inputs_of(x)
+    class_weights = units.class_weights_of(class_weights)
     rows = check_data(
         model, (x, units.targets_of(y)), require_all_classes, row_weights, class_weights
     )

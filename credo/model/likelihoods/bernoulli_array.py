@@ -70,10 +70,10 @@ class BernoulliArray(Likelihood):
         return y
 
     def summarize(self, params: dict, outputs: Array) -> Summary:
-        return {}, {"probs": jax.nn.sigmoid(outputs)}
+        return {}, {"logits": outputs}
 
     def predictive(self, averaged: dict, kept: dict) -> "BernoulliArrayPredictive":
-        return BernoulliArrayPredictive(kept["probs"])
+        return BernoulliArrayPredictive(kept["logits"])
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,25 +83,33 @@ class BernoulliArrayPredictive(CountPredictive):
     Entropies and information are sums over the entries, each on its own.
     """
 
-    probs: Float[np.ndarray, "s n ..."]
-    """P(y = 1 | x, θ_s)."""
+    logits: Float[np.ndarray, "s n ..."]
+    """log p/(1 − p) of P(y = 1 | x, θ_s): near 1, a probability has lost what it was."""
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.probs,)
+        return (self.logits,)
 
     def _moments(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        (probs,) = arrays
-        return probs, probs * (1 - probs)
+        from scipy.special import expit
+
+        (logits,) = arrays
+        return expit(logits), expit(logits) * expit(-logits)
 
     def _log_probs(self, y: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
-        (probs,) = arrays
-        with np.errstate(divide="ignore"):
-            return np.log(np.where(y == 1, probs, np.where(y == 0, 1 - probs, 0.0)))
+        from scipy.special import log_expit
+
+        (logits,) = arrays
+        of_zero = np.where(y == 0, log_expit(-logits), -np.inf)
+        return np.where(y == 1, log_expit(logits), of_zero)
 
     def _cdfs(self, y: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
-        (probs,) = arrays
-        return np.where(y < 0, 0.0, np.where(y < 1, 1 - probs, 1.0))
+        from scipy.special import expit
+
+        (logits,) = arrays
+        return np.where(y < 0, 0.0, np.where(y < 1, expit(-logits), 1.0))
 
     def _draws(self, random: np.random.Generator, *arrays: np.ndarray) -> np.ndarray:
-        (probs,) = arrays
-        return (random.random(probs.shape) < probs).astype(int)
+        from scipy.special import expit
+
+        (logits,) = arrays
+        return (random.random(logits.shape) < expit(logits)).astype(int)

@@ -28,6 +28,8 @@ from credo.fields import COUNT
 from credo.model.summaries import Predictive
 from credo.saving import Saveable
 
+LARGEST_LOG_MEAN = 80.0  # of counts; single precision ends at e^88
+
 Summary = tuple[dict[str, Array], dict[str, Array]]
 
 
@@ -159,6 +161,16 @@ def rows_of(values: Array, mean: Array) -> Array:
 
 def sum_targets(terms: Float[Array, "n ..."]) -> Float[Array, " n"]:
     return terms.reshape(len(terms), -1).sum(axis=1)
+
+
+def positive_mean(outputs: Array) -> Array:
+    """e^f, the mean of counts; from e^80 on it grows by a straight line of the same slope.
+
+    No count is as large, and a step that went too far meets a large number instead of an infinite
+    one, from which there is no way back.
+    """
+    low = jnp.minimum(outputs, LARGEST_LOG_MEAN)
+    return jnp.exp(low) * (1 + jnp.maximum(outputs - LARGEST_LOG_MEAN, 0.0))
 
 
 def diagonal(values: Float[Array, "n ..."]) -> Float[Array, "n d d"]:

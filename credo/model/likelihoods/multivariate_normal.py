@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from credo.data.units import Units
 from credo.fields import COUNT, check_fields
 from credo.model.likelihoods.likelihood import Likelihood, Summary, checked_values
 from credo.model.likelihoods.normal import INITIAL_LOG_SCALE, LOG_2PI, NormalPredictive
@@ -179,9 +178,6 @@ class MultivariateNormalPredictive(MixturePredictive):
         columns = np.broadcast_to(factor, self.means.shape[-1:])[:, None]
         means = shift + factor * self.means
         return MultivariateNormalPredictive(means, columns * self.factors)
-
-    def in_units(self, units: Units) -> "MultivariateNormalPredictive":
-        return self.rescaled(np.asarray(units.shift), np.asarray(units.factor))
 
 
 def _product(factors: np.ndarray) -> np.ndarray:

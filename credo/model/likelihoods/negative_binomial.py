@@ -18,6 +18,7 @@ from credo.model.likelihoods.likelihood import (
     checked_counts,
     diagonal,
     own_shape,
+    positive_mean,
     rows_of,
     sum_targets,
     target_shape,
@@ -100,7 +101,7 @@ class NegativeBinomial(Likelihood):
 
     def summarize(self, params: dict, outputs: Array) -> Summary:
         dispersion = jnp.exp(self.log_dispersion(params, outputs))
-        return {}, {"means": jnp.exp(outputs), "dispersions": rows_of(dispersion, outputs)}
+        return {}, {"means": positive_mean(outputs), "dispersions": rows_of(dispersion, outputs)}
 
     def predictive(self, averaged: dict, kept: dict) -> "NegativeBinomialPredictive":
         return NegativeBinomialPredictive(**kept)

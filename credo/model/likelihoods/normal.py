@@ -164,9 +164,6 @@ class NormalPredictive(MixturePredictive):
         means += shift
         return replace(self, means=means, scales=factor * self.scales)
 
-    def in_units(self, units: Any) -> "NormalPredictive":
-        return self.rescaled(np.asarray(units.shift), np.asarray(units.factor))
-
 
 def scaled_shape(num_targets: int | tuple[int, ...], scale: Any) -> tuple[int, ...]:
     """Shape of the outputs of a law with location and scale."""

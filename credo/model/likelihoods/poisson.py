@@ -14,6 +14,7 @@ from credo.model.likelihoods.likelihood import (
     check_targets,
     checked_counts,
     diagonal,
+    positive_mean,
     sum_targets,
     target_shape,
 )
@@ -53,16 +54,16 @@ class Poisson(Likelihood):
 
     def log_prob(self, params: dict, outputs: Float[Array, "n ..."], y: Float[Array, "n ..."]):
         y = y.reshape(outputs.shape)
-        return sum_targets(y * outputs - jnp.exp(outputs) - gammaln(y + 1))
+        return sum_targets(y * outputs - positive_mean(outputs) - gammaln(y + 1))
 
     def fisher_root(self, params: dict, outputs: Float[Array, "n ..."]) -> Float[Array, "n d d"]:
-        return diagonal(jnp.exp(0.5 * outputs))
+        return diagonal(jnp.sqrt(positive_mean(outputs)))
 
     def check(self, y: Any) -> np.ndarray:
         return checked_counts(y, target_shape(self.num_targets))
 
     def summarize(self, params: dict, outputs: Array) -> Summary:
-        return {}, {"rates": jnp.exp(outputs)}
+        return {}, {"rates": positive_mean(outputs)}
 
     def predictive(self, averaged: dict, kept: dict) -> "PoissonPredictive":
         return PoissonPredictive(kept["rates"])

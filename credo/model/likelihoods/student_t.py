@@ -8,7 +8,6 @@ import numpy as np
 from jax.scipy.special import gammaln, polygamma
 from jaxtyping import Array, Float
 
-from credo.data.units import Units
 from credo.errors import CredoError
 from credo.model.likelihoods.likelihood import (
     Likelihood,
@@ -190,6 +189,3 @@ class StudentTPredictive(MixturePredictive):
     def rescaled(self, shift: Any, factor: Any) -> "StudentTPredictive":
         """The predictive of shift + factor · y."""
         return replace(self, locations=shift + factor * self.locations, scales=factor * self.scales)
-
-    def in_units(self, units: Units) -> "StudentTPredictive":
-        return self.rescaled(np.asarray(units.shift), np.asarray(units.factor))
