@@ -69,7 +69,10 @@ class BnnRegression:
     def _methods(self) -> dict[str, Method]:
         common: dict[str, Any] = {"num_steps": self.num_steps, "batch_size": 64}
         common |= {"learning_rate": 1e-2}
-        chains: dict[str, Any] = {"num_warmup": self.num_steps, "batch_size": 64}
+        # 100 draws along twice as many steps as the warm-up has.
+        chains: dict[str, Any] = {
+            "num_warmup": self.num_steps, "thin": max(1, self.num_steps // 50), "batch_size": 64
+        }  # fmt: skip
         hmc = HMC(
             num_samples=self.num_samples, num_warmup=self.num_samples, num_chains=4,
             num_leapfrog=self.num_leapfrog, mass="diagonal",

@@ -34,6 +34,8 @@ class SgdToMcmc:
     """Points of the regression."""
     num_samples: int = 1000
     """Draws per chain."""
+    num_steps: int = 4000
+    """Gradient steps of the point estimates."""
     seed: int = 0
     """Fixes data and chains."""
 
@@ -65,9 +67,13 @@ class SgdToMcmc:
         model = Model(LINEAR, Normal(NOISE), NormalPrior(PRIOR))
         exact: Any = fit(model, (x, y), Exact())
         mode: Any = fit(
-            model, (x, y), MAP(optimizer="sgd", learning_rate=0.02, schedule="constant"),
+            model,
+            (x, y),
+            MAP(
+                optimizer="sgd", learning_rate=0.02, schedule="constant", num_steps=self.num_steps
+            ),
             progress=False,
-        )  # fmt: skip
+        )
         design = np.column_stack([x, np.ones(len(x))])
         ridge = np.linalg.solve(design.T @ design + (NOISE / PRIOR) ** 2 * np.eye(2), design.T @ y)
         found = slope_and_intercept(mode.draws)[0, 0]
@@ -106,7 +112,8 @@ class SgdToMcmc:
         x = np.concatenate([random.normal(c, 0.7, (20, 2)) for c in (-1.0, 1.0)])
         y = np.repeat([0, 1], 20)
         model = Model(LINEAR, Bernoulli(), NormalPrior(3.0))
-        point: Any = fit(model, (x, y), MAP(learning_rate=1e-2), progress=False)
+        mode = MAP(learning_rate=1e-2, num_steps=self.num_steps)
+        point: Any = fit(model, (x, y), mode, progress=False)
         chains: Any = fit(
             model, (x, y), HMC(num_samples=self.num_samples, num_leapfrog=10), self.seed
         )

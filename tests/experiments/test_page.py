@@ -1,4 +1,4 @@
-"""A result page: tables, patterns and pictures in Markdown; whole or absent on disk."""
+"""A result page: tables, patterns and pictures in Markdown; complete or absent on disk."""
 
 import numpy as np
 import pytest

@@ -8,10 +8,11 @@ import pytest
 
 from credo.data.dataset import Split
 from credo.evaluation import Estimate
-from credo.experiments import uci_dropout
+from credo.experiments import mnist, training_log, uci_dropout
 from credo.experiments.lenet_anchors import ANCHORS, Scores, beats
 from credo.experiments.lenet_ensemble import COPIES, with_variants
 from credo.experiments.parallel import in_parallel
+from credo.experiments.training_log import TrainingLog
 from credo.experiments.uci_dropout import (
     UciDropout,
     best_noise,
@@ -20,6 +21,7 @@ from credo.experiments.uci_dropout import (
     set_aside,
 )
 from credo.experiments.uncertainty_histograms import synthetic
+from credo.networks import MLP
 from credo.predictive import NormalPredictive
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -48,8 +50,11 @@ def place(image: np.ndarray, original: np.ndarray) -> tuple[int, int]:
     padded = np.pad(original, ((1, 1), (1, 1), (0, 0)))
     height, width, _ = original.shape
     steps = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-    cut = lambda i, j: padded[1 + i : 1 + i + height, 1 + j : 1 + j + width]  # noqa: E731
-    (found,) = [step for step in steps if np.array_equal(cut(*step), image)]
+
+    def shifted(down: int, right: int) -> np.ndarray:
+        return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]
+
+    (found,) = [step for step in steps if np.array_equal(shifted(*step), image)]
     return found
 
 
@@ -101,7 +106,7 @@ def test_choosing_by_the_test_part_is_caught(monkeypatch):
 
 
 def test_the_likelihood_counts_the_units_of_the_target():
-    """log p(y) in units = log p(standardised y) − log(standard deviation)."""
+    """log p(y) in units = log p(standardized y) − log(standard deviation)."""
     train, test = rows(40, 1), rows(10, 2)
     candidate = UciDropout(num_steps=3).candidates()["concrete dropout"][0]
     thousand = Split(train.x, 1000 * train.y)
@@ -114,7 +119,7 @@ def test_the_likelihood_counts_the_units_of_the_target():
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_noise_factor_is_found(spread):
-    """Draws N(0, spread²) and noise 2, said to be 0.5: a factor of 4, within 4 standard errors."""
+    """Draws N(0, spread²) and noise 2, predicted as 0.5: a factor of 4, within 4 standard errors."""
     generator = np.random.default_rng(0)
     count = 2000
     means = spread * generator.normal(size=(200, count, 1))
@@ -169,6 +174,24 @@ def test_the_first_failure_drops_what_has_not_begun():
     with pytest.raises(ValueError, match="the first"):
         in_parallel(work, range(50), 2, "failing")
     assert len(begun) < 10
+
+
+def test_the_training_log_observes_one_run(monkeypatch):
+    """Its lines are those of trainings that end after each epoch, to the bit."""
+    generator = np.random.default_rng(0)
+    train = Split(generator.random((300, 6), np.float32), np.arange(300) % 10)
+    fits = []
+
+    def counted(*arguments, **options):
+        fits.append(options["key"])
+        return fit(*arguments, **options)
+
+    fit = training_log.fit
+    monkeypatch.setattr(training_log, "fit", counted)
+    monkeypatch.setattr(mnist, "MLP", lambda hidden: MLP(hidden=(8,)))
+    log = TrainingLog(epochs=3)._log(train, seed=5)
+    assert fits == [5] and len(log) == 3
+    assert [TrainingLog(epochs=count)._log(train, 5)[-1] for count in (1, 2)] == log[:2]
 
 
 def test_settings_are_frozen():

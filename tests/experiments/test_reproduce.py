@@ -7,9 +7,10 @@ import pytest
 from credo.app.hyperparameters import field_texts
 from credo.app.main import main
 from credo.app.reproduce import Reproduce, reproduce_with_flags_of
+from credo.experiments.page import Page, Pattern, new_figure
 from credo.experiments.registry import EXPERIMENTS, experiment_named
 
-TINY = ("--num-steps", "3", "--num-draws", "2")
+FLAGS = ("--num-steps", "3", "--num-draws", "2")
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
@@ -54,12 +55,23 @@ def test_a_mistake_is_one_line(arguments, words, capsys):
     assert out == "" and err.count("\n") == 1 and words in err
 
 
-def test_a_page_is_printed_and_written(tmp_path, capsys):
-    assert main(["reproduce", "dropout-functions", *TINY, "--out", str(tmp_path / "new")]) == 0
+def test_a_page_is_printed_and_written(tmp_path, capsys, monkeypatch):
+    """What an experiment finds is not looked at here: `test_runs` runs every one of them."""
+    cls = experiment_named("dropout-functions")
+    ran = []
+
+    def found(self, data_dir):
+        ran.append(self)
+        patterns = (Pattern("it rises", True, "+1"), Pattern("it falls", False, "+1"))
+        return Page("dropout-functions", "Title", "Ten runs.", (), patterns, {"A": new_figure()[0]})
+
+    monkeypatch.setattr(cls, "run", found)
+    assert main(["reproduce", "dropout-functions", *FLAGS, "--out", str(tmp_path / "new")]) == 0
+    assert ran == [cls(num_steps=3, num_draws=2)]
     out = capsys.readouterr().out
     page = tmp_path / "new" / "dropout-functions.md"
     assert page.read_text("utf-8") in out
-    assert f"of 2 patterns hold; wrote {page}" in out
+    assert f"1 of 2 patterns hold; wrote {page}" in out
     assert page.with_name("dropout-functions-0.png").exists()
 
 

@@ -51,7 +51,7 @@ TINY = {
         "seeds": 2,
     },
     "sparse-dropout": {"num_images": 200, "num_steps": 2, "hidden": (4,)},
-    "sgd-to-mcmc": {"num_samples": 100},
+    "sgd-to-mcmc": {"num_samples": 100, "num_steps": 20},
     "landscape": {
         "num_images": 100, "num_members": 3, "num_steps": 4, "tunnel_steps": 2, "num_rows": 30,
         "num_points": 3,
@@ -70,10 +70,10 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @functools.cache
 def few_images(name: str, data_dir) -> Dataset:
     """Real images, but not all of them: 12,000 have at least 1,000 of every class."""
-    whole = load(name, data_dir=data_dir)
-    parts = {"train": (whole.train, 12000), "test": (whole.test, 200)}
+    full = load(name, data_dir=data_dir)
+    parts = {"train": (full.train, 12000), "test": (full.test, 200)}
     few = {name: Split(*(array[:count] for array in part)) for name, (part, count) in parts.items()}
-    return dataclasses.replace(whole, **few)
+    return dataclasses.replace(full, **few)
 
 
 @pytest.fixture
