@@ -19,7 +19,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import estimator_checks
 
 import credo
-from credo.inference import engine
+from credo.engine import loop
 from credo.networks.noise import KINDS
 from credo.sklearn import BayesianClassifier, BayesianRegressor, base
 from credo.sklearn.options import nested_options, with_options
@@ -39,6 +39,10 @@ X = RANDOM.normal(size=(60, 2)) * (1.0, 10.0) + (0.0, 5.0)
 VALUES = X[:, 0] + 0.1 * X[:, 1] + 0.3 * RANDOM.normal(size=60)
 LABELS = np.array(["high", "low", "middle"])[np.digitize(VALUES, [0.0, 1.0])]
 
+# Descent in float32 on rows in another order ends elsewhere in the 5th digit.
+ROUNDED = {
+    "check_sample_weight_equivalence_on_dense_data": "equal to the rounding of float32, not to 1e-7"
+}
 both = pytest.mark.parametrize("estimator", [BayesianClassifier, BayesianRegressor])
 
 
@@ -51,7 +55,24 @@ def fitted(estimator, random_state=0):
 @both
 def test_scikit_learn_accepts_the_estimator(estimator):
     small = estimator(MAP, hidden=(), num_draws=5)
-    estimator_checks.check_estimator(small, on_skip=None)
+    estimator_checks.check_estimator(small, on_skip=None, expected_failed_checks=ROUNDED)
+
+
+@both
+def test_a_row_of_weight_two_is_two_rows(estimator):
+    """The check that float32 cannot pass to 7 digits, to those it has."""
+    y = LABELS if estimator is BayesianClassifier else VALUES
+    weights = np.arange(len(X)) % 3
+    small = estimator(credo.MAP(num_steps=500, learning_rate=0.05), hidden=(), random_state=0)
+    weighted = clone(small).fit(X, y, sample_weight=weights)
+    repeated = clone(small).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    plain = clone(small).fit(X, y)
+
+    def answer(fitted):
+        return fitted.predict_proba(X) if estimator is BayesianClassifier else fitted.predict(X)
+
+    np.testing.assert_allclose(answer(weighted), answer(repeated), rtol=1e-3, atol=1e-4)
+    assert np.abs(answer(weighted) - answer(plain)).max() > 0.01
 
 
 FILTER = credo.DEnFi(size=3, num_steps=150, update_steps=100, learning_rate=0.02)
@@ -202,8 +223,7 @@ def test_one_class_is_refused():
 
 def test_class_uncertainty_is_that_of_the_posterior():
     classifier = fitted(BayesianClassifier)
-    inputs = (X - X.mean(axis=0)) / X.std(axis=0)
-    predicted = credo.predict(classifier.posterior_, inputs, 20, classifier.draw_seed_)
+    predicted = credo.predict(classifier.posterior_, X, 20, classifier.draw_seed_)
     found = classifier.predict_uncertainty(X)
     for name, values in found._asdict().items():
         np.testing.assert_allclose(values, getattr(predicted, name), atol=1e-5)
@@ -211,7 +231,7 @@ def test_class_uncertainty_is_that_of_the_posterior():
     np.testing.assert_allclose(found.entropy, parts, rtol=1e-12)
     assert found.mutual_information.max() > 0.01  # draws disagree somewhere
     np.testing.assert_allclose(classifier.predict_proba(X), predicted.probs, atol=1e-5)
-    assert (classifier.predict(X) == classifier.classes_[predicted.labels]).all()
+    assert (classifier.predict(X) == predicted.labels).all()
     assert classifier.score(X, LABELS) > 0.6
 
 
@@ -322,9 +342,9 @@ def test_draws_do_not_depend_on_the_precision(kind):
 
 def test_a_regression_compiles_its_loop_once():
     regressor = BayesianRegressor(MAP, hidden=()).set_params(method__num_steps=20)
-    before = engine._advance._cache_size()
+    before = loop._advance._cache_size()
     regressor.fit(X, VALUES)
-    assert engine._advance._cache_size() == before + 1
+    assert loop._advance._cache_size() == before + 1
 
 
 def test_feature_names_are_kept_and_compared():

@@ -103,7 +103,7 @@ def run_once(
         fit_seconds=fitted - began,
         predict_seconds=predict_seconds,
         num_parameters=num_parameters(model, posterior),
-        num_stored=sum(leaf.size for leaf in jax.tree.leaves(posterior)),
+        num_stored=sum(np.size(leaf) for leaf in jax.tree.leaves(posterior)),
         num_draws=min(num_draws, posterior.num_draws or num_draws),
         warnings=messages,
     )
@@ -153,4 +153,4 @@ def num_parameters(model: Model, posterior: Posterior) -> int:
     """How many numbers one network of this model has."""
     shape = posterior.record.input_shape
     params = jax.eval_shape(lambda: model.init(jax.random.key(0), shape))
-    return sum(leaf.size for leaf in jax.tree.leaves(params))
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(params))

@@ -6,7 +6,7 @@ import pytest
 
 import credo
 from credo.app.main import main
-from credo.inference.checkpoint import Checkpoint
+from credo.engine.checkpoint import Checkpoint
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 2))
@@ -75,7 +75,7 @@ def test_the_table_may_have_moved_but_not_changed(table, tmp_path, capsys):
     assert main([*extend, "--data", "iris"]) == 2
     assert "no file 'iris'" in capsys.readouterr().err
     assert main([*extend, "--data", str(moved)]) == 0
-    assert credo.load(extend[-1]).record.extra["data"] == str(moved)  # for the next time
+    assert credo.load(extend[-1]).record.origin.data == str(moved)  # for the next time
     FRAME[:50].to_csv(moved, index=False)
     assert main([*extend, "--data", str(moved)]) == 2
     assert "is not the table that the model was fitted to" in capsys.readouterr().err
@@ -93,7 +93,7 @@ def test_what_cannot_be_extended_is_refused(table, tmp_path, capsys):
     assert main(["extend", str(model), "--size", "3", "--out", str(table)]) == 2
     assert "would overwrite" in capsys.readouterr().err
     in_python = credo.fit(
-        credo.Model(credo.networks.MLP(hidden=(2,)), credo.Categorical(3)),
+        credo.Model(credo.networks.MLP(hidden=(2,)), credo.likelihoods.Categorical(3)),
         credo.data.load("iris").train, credo.MAP(num_steps=2),
     )  # fmt: skip
     credo.save(in_python, model)
@@ -118,8 +118,11 @@ def test_members_are_not_lost_where_the_model_cannot_be_saved(table, tmp_path, c
     def full(*_):
         raise OSError(28, "No space left on device", str(out))
 
-    often = lambda path, _, *rest: opened(path, 0.0, *rest)  # noqa: E731
     opened = Checkpoint.open
+
+    def often(path, _, *rest):
+        return opened(path, 0.0, *rest)
+
     monkeypatch.setattr(Checkpoint, "open", staticmethod(often))
     with monkeypatch.context() as broken:
         broken.setattr(credo, "save", full)

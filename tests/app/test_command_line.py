@@ -8,12 +8,14 @@ import sys
 import warnings
 
 import pytest
+import tyro
 
 import credo
 from credo.app import main as main_module
 from credo.app.fit import Fit, fit_with_flags_of
 from credo.app.hyperparameters import field_texts, hyperparameters
-from credo.app.parse import COMMANDS, in_one_line, parse, value_of
+from credo.app.parse import COMMANDS, parse, value_of
+from credo.app.refusals import complaint
 from credo.inference import METHODS
 
 
@@ -125,12 +127,17 @@ def test_a_slip_in_the_arguments_is_one_line(refused, arguments, words):
     refused(*arguments, words=words)
 
 
-def test_the_frame_of_a_message_is_taken_off():
-    framed = "╭─ A ─╮\n│ two   │\n│ lines │\n│ ───── │\n│ more  │\n╰───────╯\n"
-    assert in_one_line(framed) == "two lines"
-    assert in_one_line(framed[: framed.index("│ ─")] + "╰───────╯\n") == "two lines"
-    ascii_only = " A\n --------\n  \x1b[31mtwo\x1b[0m \n  lines\n  --------\n  more\n  "
-    assert in_one_line(ascii_only) == "two lines"
+def test_another_version_of_tyro_shows_its_own_message(command, monkeypatch):
+    """The hook is private: without it the message is tyro's box, not a crash."""
+    monkeypatch.delattr(tyro._errors, "on_parse_error")
+    result = command("predict", "model", "iris", "surplus")
+    assert result.code == 2 and "surplus" in result.err
+
+
+def test_an_unknown_kind_of_complaint_is_left_to_tyro():
+    assert complaint(object()) is None
+    missing = type("MissingArgs", (), {})
+    assert complaint(missing()) is None  # its fields have other names
 
 
 def run_as(monkeypatch, action):

@@ -1,5 +1,6 @@
 """fit, predict, evaluate: a class, a quantity, a named data set."""
 
+import dataclasses
 import io
 import json
 
@@ -10,9 +11,9 @@ import pytest
 
 import credo
 from app.conftest import QUICK, flowers
-from credo.app.training import table_training
-from credo.data import TableEncoder
-from credo.inference import engine
+from credo.app.training import training_rows
+from credo.data import Origin
+from credo.engine.placement import Threads
 from credo.posterior import Record, Samples
 
 
@@ -27,7 +28,7 @@ def test_classes_from_fit_to_evaluation(command, table, tmp_path):
 
     posterior = credo.load(model)
     assert posterior.record.options["num_steps"] == 40
-    encoder = TableEncoder.from_json(posterior.record.extra["encoder"])
+    encoder = posterior.record.units.inputs
     assert encoder.target.classes == ("big", "small") and encoder.numeric[0].indicator
 
     new = flowers(300).iloc[200:].drop(columns=["kind", "price"])  # gaps and all
@@ -75,9 +76,8 @@ def test_the_naive_prediction_is_one_network(command, refused, fitted, tmp_path)
     assert np.abs(printed["--naive",].mutual_information).max() < 1e-5
     assert printed[()].mutual_information.max() > 1e-3
     posterior = credo.load(fitted)
-    encoder = TableEncoder.from_json(posterior.record.extra["encoder"])
-    x = credo.data.encode(encoder, credo.data.read_table(str(tmp_path / "more.csv")))
-    scaled = credo.predict(posterior.weight_scaled(), x).probs
+    rows = credo.data.read_table(str(tmp_path / "more.csv"))
+    scaled = credo.predict(posterior.weight_scaled(), rows).probs
     np.testing.assert_allclose(printed["--naive",].p_big, scaled[:, 0], atol=1e-5)
     found = command("evaluate", fitted, tmp_path / "more.csv", "--naive", "--json").out
     y = (flowers(200).iloc[120:].kind == "small").to_numpy()
@@ -138,9 +138,10 @@ def test_known_noise_makes_the_exact_posterior_reachable(command, refused, tmp_p
 
 
 def test_all_rows_can_be_fitted(table):
-    whole = table_training(str(table), "kind", None, test_fraction=0.0, seed=0)
+    every = Origin(str(table), target="kind", test_fraction=0.0)
+    whole = training_rows(every, None)
     assert len(whole.train.x) == 120 and whole.test is None
-    parts = table_training(str(table), "kind", None, test_fraction=0.5, seed=0)
+    parts = training_rows(dataclasses.replace(every, test_fraction=0.5), None)
     assert len(parts.train.x) + len(parts.test.x) == 120 and len(parts.test.x) > 50
 
 
@@ -174,7 +175,7 @@ def test_a_model_saved_in_python_can_be_used(command, tmp_path):
 
 def test_the_same_command_goes_on_after_an_interrupt(command, table, tmp_path, monkeypatch):
     fit = ["fit", table, "--target", "kind", "--method", "map", *QUICK, "--checkpoint-seconds", "0"]
-    monkeypatch.setattr(engine, "_advance_all", interrupting(engine._advance_all, at=2))
+    monkeypatch.setattr(Threads, "advance", interrupting(Threads.advance, at=2))
     result = command(*fit, "--out", tmp_path / "model")
     assert result.code == 130 and result.out == ""
     assert result.err.count("\n") == 1 and "same command" in result.err
@@ -203,7 +204,7 @@ def interrupting(advance, at):
 def test_an_interrupt_before_the_first_checkpoint_leaves_nothing(
     command, table, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(engine, "_advance_all", interrupting(engine._advance_all, at=0))
+    monkeypatch.setattr(Threads, "advance", interrupting(Threads.advance, at=0))
     fit = ["fit", table, "--target", "kind", "--method", "map", "--out", tmp_path / "model"]
     assert command(*fit) == (130, "", "interrupted; nothing was written\n")
     assert list(tmp_path.iterdir()) == [table]
