@@ -112,9 +112,11 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], Any]:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError,
+            RecursionError, MemoryError) as error:  # fmt: skip
+        reason = " ".join(str(error).split())[:200]
         raise CredoError(
-            f"{path} is no model that credo wrote, or not a whole one ({error}); give a file of "
+            f"{path} is no model that credo wrote, or not a whole one ({reason}); give a file of "
             "credo.save or credo fit, or save it anew"
         ) from error
     if "credo" not in header:
@@ -124,9 +126,13 @@ def load_arrays(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], Any]:
             f"{path} was altered after it was saved (its digest differs); save it anew"
         )
     try:
-        return arrays, json.loads(header["credo"], parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise CredoError(f"{path} holds metadata that cannot be read ({error})") from error
+        metadata = json.loads(
+            header["credo"], parse_constant=_refuse_constant, object_pairs_hook=_distinct
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CredoError(f"{path} holds metadata that cannot be read ({reason})") from error
+    return arrays, metadata
 
 
 def _check_header(path: str | os.PathLike) -> None:
@@ -135,10 +141,18 @@ def _check_header(path: str | os.PathLike) -> None:
         length = int.from_bytes(file.read(8), "little")
         if length > min(LONGEST_HEADER, os.path.getsize(path)):
             raise ValueError("its header is longer than the file")
-        header = json.loads(file.read(length))
+        header = json.loads(file.read(length), object_pairs_hook=_distinct)
     for name, entry in header.items():
         if name != "__metadata__" and entry["dtype"] not in DTYPES:
             raise ValueError(f"array {name!r} has numbers of kind {entry['dtype']!r}")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, none of whose names stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it has one name twice")
+    return found
 
 
 def _refuse_constant(name: str) -> Any:

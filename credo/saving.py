@@ -11,6 +11,7 @@ import math
 import os
 import types
 import typing
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -24,6 +25,8 @@ from credo.struct import Struct
 
 FORMAT = 3
 LONGEST = 64  # whole numbers in a row that no array stands behind, such as widths of layers
+DEEPEST = 64  # values within values
+MOST_VALUES = 300_000  # in all; a table of 250 columns with 1,000 categories each has fewer
 _CLASSES: dict[str, type] = {}
 
 
@@ -102,7 +105,11 @@ def save(thing: Saveable, path: str | os.PathLike) -> None:
             "make it a frozen dataclass with the base credo.Saveable"
         )
     arrays: dict[str, np.ndarray] = {}
-    content = _describe(thing, "", arrays)
+    try:
+        content = _describe(thing, "", arrays)
+        _check_extent(content)
+    except RecursionError:
+        raise CredoError("cannot save what holds itself, or is nested without end") from None
     files.save_arrays(path, arrays, {"format": FORMAT, "content": content})
 
 
@@ -123,19 +130,55 @@ def load(path: str | os.PathLike, **given: Any) -> Any:
             "the model anew"
         )
     try:
-        built = _build(metadata.get("content"), arrays, Context(given), "the file")
+        _check_extent(metadata.get("content"))
+        stock = _Stock(arrays)
+        built = _build(metadata.get("content"), stock, Context(given), "the file")
         if not isinstance(built, Saveable):
             raise CredoError("it holds nothing that was learned")
+        if stock.left:
+            raise CredoError(f"nothing in it uses its array {min(stock.left)!r:.60}")
         built.check_whole()
         return built
     except CredoError as error:
-        raise CredoError(f"{path} cannot be used: {' '.join(str(error).split())}") from None
+        raise CredoError(f"{path} cannot be used: {_one_line(error, 400)}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError,
             IndexError, MemoryError, ArithmeticError) as error:  # fmt: skip
         raise CredoError(
             f"{path} cannot be used: what it holds does not fit together "
-            f"({type(error).__name__}: {' '.join(str(error).split())[:200]}); save the model anew"
+            f"({type(error).__name__}: {_one_line(error, 200)}); save the model anew"
         ) from None
+
+
+def _one_line(error: Exception, most: int) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _check_extent(content: Any) -> None:
+    """Refuse more values, or deeper ones, than anything that was learned has, before any work."""
+    level, count = [content], 0
+    for _ in range(2 * DEEPEST):  # a value is described by an entry within an entry
+        count += len(level)
+        if count > MOST_VALUES:
+            raise CredoError(f"more than {MOST_VALUES:,} values besides arrays; use arrays")
+        inner = [node.values() if isinstance(node, dict) else node
+                 for node in level if isinstance(node, dict | list)]  # fmt: skip
+        level = [entry for entries in inner for entry in entries]
+        if not level:
+            return
+    raise CredoError(f"values within values, more than {DEEPEST} deep")
+
+
+class _Stock:
+    """The arrays of a file, each of which something takes, once."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.count, self.left = len(arrays), dict(arrays)
+
+    def take(self, name: Any, place: str) -> np.ndarray:
+        if _a(str, name, place) not in self.left:
+            raise CredoError(f"{place} names an array that is not in the file, or not once")
+        return self.left.pop(name)
 
 
 def _describe(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -196,17 +239,17 @@ def _join(place: str, name: str) -> str:
     return f"{place}/{name}" if place else name
 
 
-def _build(node: Any, arrays: dict[str, np.ndarray], context: Context, place: str) -> Any:
+def _build(node: Any, stock: _Stock, context: Context, place: str) -> Any:
     """The value that `_describe` described."""
     if node is None or isinstance(node, bool | int | float | str):
         return node
     kind, content = _only_entry(node, place)
     if kind == "class":
-        return _build_instance(content, node["fields"], arrays, context, place)
+        return _build_instance(content, node["fields"], stock, context, place)
     if kind == "array":
-        return _array(content, arrays, place)
+        return stock.take(content, place)
     if kind == "leaves":
-        return Leaves(tuple(_array(name, arrays, place) for name in _a(list, content, place)))
+        return Leaves(tuple(stock.take(name, place) for name in _a(list, content, place)))
     if kind == "missing":
         return Missing(_a(str, content, place))
     if kind == "number":
@@ -215,14 +258,14 @@ def _build(node: Any, arrays: dict[str, np.ndarray], context: Context, place: st
         return float(content)
     if kind == "dict":
         entries = _a(dict, content, place).items()
-        return {name: _build(e, arrays, context, f"{place}.{name}") for name, e in entries}
+        return {name: _build(e, stock, context, f"{place}.{name}") for name, e in entries}
     if kind not in ("list", "tuple"):
         raise CredoError(f"{place} holds an unknown kind of value, {kind!r}")
-    if len(_a(list, content, place)) > LONGEST + len(arrays) and isinstance(content[0], int):
+    if len(_a(list, content, place)) > LONGEST + stock.count and isinstance(content[0], int):
         raise CredoError(
-            f"{place} lists {len(content)} whole numbers, more than its {len(arrays)} arrays need"
+            f"{place} lists {len(content)} whole numbers, more than its {stock.count} arrays need"
         )
-    built = [_build(e, arrays, context, f"{place}[{i}]") for i, e in enumerate(content)]
+    built = [_build(e, stock, context, f"{place}[{i}]") for i, e in enumerate(content)]
     return built if kind == "list" else tuple(built)
 
 
@@ -236,7 +279,7 @@ def _only_entry(node: Any, place: str) -> tuple[str, Any]:
 
 
 def _build_instance(
-    name: Any, stored: Any, arrays: dict[str, np.ndarray], context: Context, place: str
+    name: Any, stored: Any, stock: _Stock, context: Context, place: str
 ) -> Any:
     cls = _CLASSES.get(_a(str, name, place))
     if cls is None or not dataclasses.is_dataclass(cls):
@@ -252,7 +295,7 @@ def _build_instance(
     fields = {}
     for field, node in stored.items():
         where = f"{place}.{field}"
-        value = _build(node, arrays, context, where)
+        value = _build(node, stock, context, where)
         if isinstance(value, Missing) and field in context.given:
             value = context.given[field]
         elif isinstance(value, Missing):
@@ -265,12 +308,6 @@ def _build_instance(
             continue
         fields[field] = conform(value, hints[field], where, known[field].metadata.get("nan", False))
     return cls.from_fields(fields, context)  # type: ignore[attr-defined]
-
-
-def _array(name: Any, arrays: dict[str, np.ndarray], place: str) -> np.ndarray:
-    if _a(str, name, place) not in arrays:
-        raise CredoError(f"{place} names an array that is not in the file")
-    return arrays[name]
 
 
 def _a(kind: type, value: Any, place: str) -> Any:
@@ -340,13 +377,28 @@ def _conform_array(value: Any, hint: Any, place: str, may_be_nan: bool) -> Any:
     if not isinstance(value, np.ndarray | jax.Array):
         _raise(value, hint, place)
     _finite(value, place, may_be_nan)
+    if value.dtype.kind not in "biuf":
+        _raise(value, hint, place)
     kind = getattr(hint, "array_type", hint)
-    value = jnp.asarray(value) if kind is jax.Array else np.asarray(value)
+    value = on_device(value, place) if kind is jax.Array else np.asarray(value)
     if hasattr(hint, "array_type") and not isinstance(value, hint):
         raise CredoError(
             f"{place} should be an array {hint.__name__}, got {value.dtype} of shape {value.shape}"
         )
     return value
+
+
+def on_device(value: Any, place: str) -> jax.Array:
+    """The array as JAX holds it, refused where that would change what it says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numbers cut off, which are looked for below
+        moved = jnp.asarray(value)
+    if moved.dtype != value.dtype:
+        back = np.asarray(moved)
+        whole = value.dtype.kind in "iu"
+        if not (np.array_equal(back, value) if whole else np.isfinite(back).all()):
+            raise CredoError(f"{place} holds numbers beyond the working precision, {back.dtype}")
+    return moved
 
 
 def _finite(value: Any, place: str, may_be_nan: bool) -> Any:

@@ -255,7 +255,7 @@ def spoil_array(random, arrays):
     elif kind == 2:
         array = array[..., None]
     elif kind == 3:
-        array = np.nan_to_num(array).astype(random.choice(["int64", "bool"]))
+        array = np.nan_to_num(array, posinf=9, neginf=-9).astype(random.choice(["int64", "bool"]))
     elif kind == 4:
         array = np.zeros((0, *array.shape[1:]), array.dtype)
     else:
@@ -263,16 +263,21 @@ def spoil_array(random, arrays):
     arrays[name] = array
 
 
+def rows_for(thing):
+    """Two rows as the model takes them."""
+    encoder = thing.record.units.inputs
+    if not isinstance(encoder, TableEncoder):
+        return np.ones((2, 3), np.float32)
+    columns = {column.name: [1.0, 2.0] for column in encoder.numeric}
+    columns |= {each.name: [each.categories[0]] * 2 for each in encoder.categorical}
+    return pd.DataFrame(columns)
+
+
 def usable(thing):
     """Whether what was accepted predicts as a sound model does."""
-    x = (
-        FRAME
-        if isinstance(thing.record.units.inputs, TableEncoder)
-        else np.ones((2, 3), np.float32)
-    )
     if tuple(thing.record.input_shape) != (3,):
         return False
-    predicted = credo.predict(thing, x, num_draws=3)
+    predicted = credo.predict(thing, rows_for(thing), num_draws=3)
     if thing.model.likelihood.num_classes is not None:
         probs = predicted.probs
         return bool(np.isfinite(probs).all() and np.allclose(probs.sum(axis=1), 1, atol=1e-3))

@@ -152,10 +152,14 @@ def checked(
 ) -> Any:
     """A posterior from the fields of a file, whose arrays must be those of the model."""
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape))
+    jax.eval_shape(lambda p: (model.prior_scales(p), model.prior_means(p)), template)  # or raise
     axes = cls.leading_axes + more_axes  # type: ignore[attr-defined]
     names = [name for name in cls.like_params if name in fields]  # type: ignore[attr-defined]
     filled = {name: _like(template, fields[name], axes, name) for name in names}
     made = cls(**{**fields, **filled})
+    own = {n: value for n, value in vars(made).items() if n not in ("model", "record", *names)}
+    for leaf in jax.tree.leaves(own):
+        require(np.asarray(leaf).dtype != np.float16, "it holds numbers of half precision")
     if more_axes == 0:
         made.validate(template)
     return made
