@@ -1,5 +1,6 @@
 """Predictions: mixtures against scipy, batches and padding that leave no trace, bounded memory."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 import credo
-from credo import predictive
+from credo.likelihoods import Bernoulli, Categorical, Normal
 from credo.networks import MLP
 from credo.posterior import Record, Samples
 from credo.predictive import CategoricalPredictive, NormalPredictive
@@ -62,7 +63,7 @@ def test_draws_that_agree_hold_no_information_and_opposite_ones_log_two():
     np.testing.assert_allclose(opposite.mutual_information, np.log(2))
 
 
-@pytest.mark.parametrize("likelihood", [credo.Categorical(3), credo.Bernoulli()])
+@pytest.mark.parametrize("likelihood", [Categorical(3), Bernoulli()])
 def test_classes_are_averaged_as_probabilities(likelihood):
     x = RNG.normal(size=(9, 2))
     logits = outputs(posterior(likelihood), x)
@@ -131,7 +132,7 @@ def test_rescaling_is_a_change_of_units():
     )
 
 
-NORMALS = [credo.Normal(0.3), credo.NormalLearntScale(2), credo.NormalInputScale(2)]
+NORMALS = [Normal(0.3), Normal("learned", 2), Normal("by_input", 2)]
 
 
 @pytest.mark.parametrize("likelihood", NORMALS)
@@ -139,9 +140,9 @@ def test_normal_draws_become_a_mixture(likelihood):
     x = RNG.normal(size=(9, 2))
     fitted = posterior(likelihood)
     found = outputs(fitted, x)
-    if isinstance(likelihood, credo.NormalInputScale):
+    if likelihood.scale == "by_input":
         means, scales = found[..., :2], np.logaddexp(0, found[..., 2:]) + 1e-3
-    elif isinstance(likelihood, credo.NormalLearntScale):
+    elif likelihood.scale == "learned":
         log_scale = fitted.draws["likelihood"]["log_scale"].reshape(6, 1, 2)
         means, scales = found, np.exp(log_scale)
     else:
@@ -152,13 +153,14 @@ def test_normal_draws_become_a_mixture(likelihood):
     assert predicted.std.shape == ((9,) if means.shape[-1] == 1 else (9, 2))
 
 
-@pytest.mark.parametrize("likelihood", [*NORMALS, credo.Categorical(3)], ids=repr)
+@pytest.mark.parametrize("likelihood", [*NORMALS, Categorical(3)], ids=repr)
 @pytest.mark.parametrize("num_rows", [1, 2, 17, 40])
 def test_batches_and_padding_leave_no_trace(likelihood, num_rows, monkeypatch):
     x = np.random.default_rng(2).normal(size=(num_rows, 2))
     fitted = posterior(likelihood)
     whole = credo.predict(fitted, x)
-    monkeypatch.setattr(predictive, "BATCH_ROWS", 16)
+    module = importlib.import_module("credo.predictive.predict")
+    monkeypatch.setattr(module, "BATCH_ROWS", 16)
     batched = credo.predict(fitted, x)
     assert len(batched.mean) == num_rows
     if isinstance(batched, NormalPredictive):
@@ -173,7 +175,7 @@ def test_batches_and_padding_leave_no_trace(likelihood, num_rows, monkeypatch):
 
 
 def test_a_part_of_the_draws_is_drawn_without_repetition():
-    fitted = posterior(credo.Categorical(3), num_draws=40)
+    fitted = posterior(Categorical(3), num_draws=40)
     every = credo.predict(fitted, np.ones((1, 2)), num_draws=1000, keep_draws=True).draw_probs
     some = [credo.predict(fitted, np.ones((1, 2)), 30, key, True).draw_probs for key in (0, 0, 1)]
     assert len(every) == 40 and len(np.unique(some[0], axis=0)) == len(some[0]) == 30
@@ -196,13 +198,13 @@ def test_a_part_of_the_draws_is_drawn_without_repetition():
 )
 def test_bad_inputs_are_refused(x, words):
     with pytest.raises(credo.CredoError, match=words):
-        credo.predict(posterior(credo.Categorical(3)), x)
+        credo.predict(posterior(Categorical(3)), x)
 
 
 @pytest.mark.parametrize("num_draws", [0, -3])
 def test_at_least_one_draw(num_draws):
     with pytest.raises(credo.CredoError, match="at least 1 draw"):
-        credo.predict(posterior(credo.Categorical(3)), np.ones((1, 2)), num_draws)
+        credo.predict(posterior(Categorical(3)), np.ones((1, 2)), num_draws)
 
 
 MEMORY = r"""
@@ -210,10 +212,11 @@ import re, sys
 from pathlib import Path
 import jax, numpy as np
 import credo
+from credo.likelihoods import Categorical, Normal
 from credo.posterior import Record, Samples
 
 peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
-likelihood = {"classes": credo.Categorical(10), "normal": credo.Normal(0.5)}[sys.argv[1]]
+likelihood = {"classes": Categorical(10), "normal": Normal(0.5)}[sys.argv[1]]
 model = credo.Model(credo.networks.MLP(hidden=(8,)), likelihood)
 template = jax.eval_shape(lambda: model.init(jax.random.key(0), (4,)))
 rng = np.random.default_rng(0)
