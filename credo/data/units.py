@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from credo.data.encoder import TableEncoder, is_number
+from credo.data.features import TableFeatures
 from credo.errors import CredoError
 from credo.saving import Saveable
 
@@ -58,6 +59,8 @@ class Units(Saveable):
     shift: float | tuple[float, ...] = 0.0
     """Of a quantity: the target is shift + factor · output."""
     factor: float | tuple[float, ...] = 1.0
+    features: TableFeatures | None = None
+    """What a network gets in place of the columns; None: the columns as they are."""
 
     def __post_init__(self) -> None:
         factors = np.atleast_1d(self.factor)
@@ -114,6 +117,10 @@ class Units(Saveable):
 
     def inputs_of(self, x: Any) -> Any:
         """Rows as a network takes them, from an array or a data frame."""
+        columns = self._columns_of(x)
+        return columns if self.features is None else self.features(columns)
+
+    def _columns_of(self, x: Any) -> Any:
         if isinstance(self.inputs, TableEncoder):
             return self.inputs.encode(self._frame(x))
         if self.inputs is None:
@@ -180,7 +187,7 @@ def class_codes(classes: tuple[str, ...], y: Any) -> np.ndarray:
     is_whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and not (y % 1).any())
     if is_whole and not any(map(is_number, classes)) and y.min() >= 0 and y.max() < len(classes):
         return y.astype(np.int32)
-    wrong = y.ravel()[codes.index(None)]
+    wrong = y.ravel().tolist()[codes.index(None)]
     shown = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
     raise CredoError(f"y has the class {wrong!r}, which the model does not know; it knows {shown}")
 

@@ -1,6 +1,7 @@
 """Inference: one method, one file; one engine runs them all."""
 
 from credo.errors import CredoWarning
+from credo.inference.auto.auto import Auto
 from credo.inference.dropout.concrete_dropout import ConcreteDropout
 from credo.inference.dropout.dropout import Dropout
 from credo.inference.dropout.gaussian_dropout import GaussianDropout
@@ -38,6 +39,7 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SWAG",
+    "Auto",
     "BayesByBackprop",
     "ConcreteDropout",
     "ConstantSGD",

@@ -13,18 +13,40 @@ or in `Algorithm`. A method around another has the base `Wrapper`, which passes 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
 
+from credo.data.source import Source
+from credo.data.units import Units
 from credo.engine import Algorithm, Descent, DescentState, Info, Plan, pick
-from credo.model import Batch, Target
+from credo.model import Batch, Model, Target
 from credo.posterior import Posterior
+
+
+class Setup(NamedTuple):
+    """What the engine runs for a method."""
+
+    algorithm: Algorithm
+    objective: Any
+    source: Source
+    starts: list[Any] | None = None
+    """Where each chain starts; None: where the objective begins."""
 
 
 class Method(Algorithm):
     """Base of inference methods: see the top of this module."""
+
+    def adapted(self, model: Model, units: Units, x: Any) -> tuple[Model, Units]:
+        """The model and the inputs that the method prefers to those given; by default these."""
+        return model, units
+
+    def setup(
+        self, target: Target, source: Source, rows: Batch, units: Units, key: int | Array
+    ) -> Setup:
+        """What is run; by default the method itself on the target."""
+        return Setup(self, target, source)
 
     def posterior(self, target: Target, states: Any, kept: Any) -> Posterior:
         """What the run has found."""

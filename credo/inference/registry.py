@@ -5,6 +5,7 @@ import difflib
 from typing import Any
 
 from credo.errors import CredoError
+from credo.inference.auto.auto import Auto
 from credo.inference.dropout.concrete_dropout import ConcreteDropout
 from credo.inference.dropout.dropout import Dropout
 from credo.inference.dropout.gaussian_dropout import GaussianDropout
@@ -26,6 +27,7 @@ from credo.inference.variational.bayes_by_backprop import BayesByBackprop
 from credo.inference.variational.variational_dropout import VariationalDropout
 
 METHODS: dict[str, type] = {
+    "auto": Auto,
     "map": MAP,
     "dropout": Dropout,
     "gaussian-dropout": GaussianDropout,

@@ -9,6 +9,9 @@ from credo.model.priors import NormalPrior, Prior
 from credo.networks import MLP, Network
 
 
+DEFAULT_NETWORK = MLP(hidden=(50,))
+
+
 def default_model(
     num_classes: int | None,
     network: Network | None = None,
@@ -29,7 +32,7 @@ def default_model(
         raise CredoError("known noise is for quantities, and the target is a class; leave it out")
     else:
         likelihood = Bernoulli() if num_classes == 2 else Categorical(num_classes)
-    return Model(network or MLP(hidden=(50,)), likelihood, prior or NormalPrior(1.0))
+    return Model(network or DEFAULT_NETWORK, likelihood, prior or NormalPrior(1.0))
 
 
 def standardized_noise(noise: float | None, factor: float) -> float | None:

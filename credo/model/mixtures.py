@@ -1,5 +1,6 @@
 """Predictions of quantities: mixtures of one law per posterior draw, of any shape of targets."""
 
+import copy
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -19,7 +20,9 @@ MOST_COUNTS = 512  # terms of a sum over counts
 
 
 class MixturePredictive:
-    """A quantity whose predictive is an equal mixture of one law per draw: what all such share.
+    """A quantity whose predictive is a mixture of one law per draw: what all such share.
+
+    Draws count alike, or by `draw_weights`.
 
     A subclass is a frozen dataclass of arrays (draw, row, *target), with the functions of one law:
     `_moments`, `_log_probs`, `_cdfs`, `_draws` and `_entropies` of a block of its arrays. The axis
@@ -27,6 +30,28 @@ class MixturePredictive:
     """
 
     num_classes: ClassVar[None] = None
+    draw_weights: np.ndarray | None = None
+    """How much each draw counts, with sum 1; None: all alike."""
+
+    def weighted(self, draw_weights: np.ndarray | None) -> Any:
+        """The same laws, mixed in other proportions."""
+        new = copy.copy(self)
+        object.__setattr__(new, "draw_weights", draw_weights)
+        return new
+
+    def _weights(self, num_draws: int) -> np.ndarray:
+        return np.full(num_draws, 1 / num_draws) if self.draw_weights is None else self.draw_weights
+
+    def _over_draws(self, values: np.ndarray) -> np.ndarray:
+        """The average over draws; from the first on, so that that of equal draws is exact."""
+        if self.draw_weights is None:
+            return values[0] + (values - values[0]).mean(axis=0)
+        return values[0] + np.tensordot(self.draw_weights, values - values[0], axes=1)
+
+    def _spread(self, means: np.ndarray) -> np.ndarray:
+        """Variance over draws; exactly 0 where they are equal."""
+        shifted = means - means[0]
+        return self._over_draws((shifted - self._over_draws(shifted)) ** 2)
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
         """Arrays (draw, row or 1, *target) that describe the laws; the first has all rows."""
@@ -67,17 +92,17 @@ class MixturePredictive:
     @property
     def mean(self) -> np.ndarray:
         """E[y | x]."""
-        return self._squeeze(self._by_rows(lambda *a: self._moments(*a)[0].mean(axis=0)))
+        return self._squeeze(self._by_rows(lambda *a: self._over_draws(self._moments(*a)[0])))
 
     @property
     def aleatoric_variance(self) -> np.ndarray:
         """E_s[Var(y | θ_s)]: noise in the data."""
-        return self._squeeze(self._by_rows(lambda *a: self._moments(*a)[1].mean(axis=0)))
+        return self._squeeze(self._by_rows(lambda *a: self._over_draws(self._moments(*a)[1])))
 
     @property
     def epistemic_variance(self) -> np.ndarray:
         """Var_s[E(y | θ_s)]: what the draws disagree about."""
-        return self._squeeze(self._by_rows(lambda *a: spread_of(self._moments(*a)[0])))
+        return self._squeeze(self._by_rows(lambda *a: self._spread(self._moments(*a)[0])))
 
     @property
     def variance(self) -> np.ndarray:
@@ -96,7 +121,7 @@ class MixturePredictive:
     @property
     def expected_entropy(self) -> np.ndarray:
         """E_s H[p(y | x, θ_s)]: the uncertainty that more data would not remove."""
-        return row_sum(self._by_rows(lambda *a: self._entropies(*a).mean(axis=0)))
+        return row_sum(self._by_rows(lambda *a: self._over_draws(self._entropies(*a))))
 
     @property
     def mutual_information(self) -> np.ndarray:
@@ -110,9 +135,9 @@ class MixturePredictive:
             means, variances = self._moments(*arrays)
             # Relative to the first draw, so that equal draws give exactly 0.
             ratio = variances / variances[0]
-            noise = variances[0] * ratio.mean(axis=0)
-            total = np.log1p(spread_of(means) / noise) + np.log(ratio.mean(axis=0))
-            return 0.5 * (total - np.log(ratio).mean(axis=0))
+            noise = variances[0] * self._over_draws(ratio)
+            total = np.log1p(self._spread(means) / noise) + np.log(self._over_draws(ratio))
+            return 0.5 * (total - self._over_draws(np.log(ratio)))
 
         return row_sum(self._by_rows(of_block))
 
@@ -122,10 +147,12 @@ class MixturePredictive:
         def of_block(*arrays: np.ndarray) -> np.ndarray:
             by_target = self._log_probs(arrays[-1], *arrays[:-1])
             by_draw = by_target.reshape(*by_target.shape[:2], -1).sum(axis=-1)
+            with np.errstate(divide="ignore"):
+                by_draw = by_draw + np.log(self._weights(len(by_draw)))[:, None]
             top = by_draw.max(axis=0)
             top = np.where(np.isfinite(top), top, 0.0)
             with np.errstate(divide="ignore"):
-                return top + np.log(np.mean(np.exp(by_draw - top), axis=0))
+                return top + np.log(np.sum(np.exp(by_draw - top), axis=0))
 
         return self._by_rows(of_block, self._targets(y))
 
@@ -133,7 +160,7 @@ class MixturePredictive:
         """P(target ≤ y | x), for each target on its own."""
 
         def of_block(*arrays: np.ndarray) -> np.ndarray:
-            return self._cdfs(arrays[-1], *arrays[:-1]).mean(axis=0)
+            return self._over_draws(self._cdfs(arrays[-1], *arrays[:-1]))
 
         return self._squeeze(self._by_rows(of_block, self._targets(y)))
 
@@ -157,7 +184,7 @@ class MixturePredictive:
         rows = np.arange(self.num_rows)
         drawn = []
         for _ in range(num_samples):
-            chosen = random.integers(len(arrays[0]), size=len(rows))
+            chosen = random.choice(len(arrays[0]), size=len(rows), p=self.draw_weights)
             own = [a[chosen, rows if a.shape[1] > 1 else 0] for a in arrays]
             drawn.append(self._squeeze(self._draws(random, *own)))
         return np.stack(drawn)
@@ -177,13 +204,14 @@ class MixturePredictive:
         parts = [np.asarray(part) for part in (units.shift, units.factor)]
         # One number for each entry of an array that came as a row of numbers.
         flat = parts[0].size == math.prod(shape) > 1
-        return self.rescaled(*(part.reshape(shape) if flat else part for part in parts))
+        scaled = self.rescaled(*(part.reshape(shape) if flat else part for part in parts))
+        return scaled.weighted(self.draw_weights)  # type: ignore[attr-defined]
 
     def _quantiles(self, q: float, *arrays: np.ndarray) -> np.ndarray:
         """Newton's steps on F(y) = q, or a halving of the bracket where a step would leave it."""
 
         def excess(y: np.ndarray) -> np.ndarray:
-            return self._cdfs(y, *arrays).mean(axis=0) - q
+            return self._over_draws(self._cdfs(y, *arrays)) - q
 
         low, high = self._bracket(excess, *arrays)
         y = 0.5 * (low + high)
@@ -196,7 +224,7 @@ class MixturePredictive:
             if count > MOST_STEPS // 2:
                 y = middle
                 continue
-            density = np.exp(self._log_probs(y, *arrays)).mean(axis=0)
+            density = self._over_draws(np.exp(self._log_probs(y, *arrays)))
             with np.errstate(divide="ignore", invalid="ignore"):
                 newton = y - error / density
             y = np.where((newton > low) & (newton < high), newton, middle)
@@ -276,19 +304,19 @@ class CountPredictive(MixturePredictive):
                 width = last - first
                 probs = self._cdfs(last - 1, *arrays) - self._cdfs(first - 1, *arrays)
             # From the first draw on, so that equal draws give exactly 0.
-            mixed = probs[0] + (probs - probs[0]).mean(axis=0)
+            mixed = self._over_draws(probs)
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs = np.where(probs > 0, np.log(probs), 0.0)
                 surprise = np.where(probs > 0, logs - np.log(mixed), 0.0)
-            entropy += (probs * (np.log(np.maximum(width, 1.0)) - logs)).mean(axis=0)
-            information += (probs * surprise).mean(axis=0)
+            entropy += self._over_draws(probs * (np.log(np.maximum(width, 1.0)) - logs))
+            information += self._over_draws(probs * surprise)
         return entropy, np.maximum(information, 0.0)
 
     def _quantiles(self, q: float, *arrays: np.ndarray) -> np.ndarray:
         """The smallest count whose probability of not being exceeded is q: by halving."""
 
         def excess(y: np.ndarray) -> np.ndarray:
-            return self._cdfs(y, *arrays).mean(axis=0) - q
+            return self._over_draws(self._cdfs(y, *arrays)) - q
 
         high = np.ceil(self._bracket(excess, *arrays)[1])
         low = np.full_like(high, -1.0)
@@ -304,11 +332,6 @@ class CountPredictive(MixturePredictive):
         while np.any(is_below := excess(high) < 0):
             high = np.where(is_below, 2 * high, high)
         return np.full_like(high, -1.0), high
-
-
-def spread_of(means: np.ndarray) -> np.ndarray:
-    """Variance over draws; exactly 0 where they are equal."""
-    return (means - means[0]).var(axis=0)
 
 
 def row_sum(values: np.ndarray) -> Float[np.ndarray, " n"]:

@@ -64,10 +64,7 @@ class Model(Saveable):
         expected = (x.shape[0], *self.likelihood.output_shape)
         if outputs.shape == expected:
             return outputs
-        if (
-            outputs.shape[:1] == expected[:1]
-            and outputs.size == x.shape[0] * self.likelihood.num_outputs
-        ):
+        if outputs.shape == (x.shape[0], self.likelihood.num_outputs):  # an image, say, of an MLP
             return outputs.reshape(expected)
         raise CredoError(
             f"the network gave outputs of shape {outputs.shape}, the likelihood expects {expected}"

@@ -41,8 +41,7 @@ class Prior(Saveable):
         found = {
             name: jax.tree.unflatten(jax.tree.structure(template), list(value.arrays))
             for name, value in vars(self).items()
-            if isinstance(value, Leaves)
-            and len(value.arrays) == jax.tree.structure(template).num_leaves
+            if isinstance(value, Leaves) and len(value.arrays) == len(jax.tree.leaves(template))
         }
         return replace(self, **found) if found else self  # type: ignore[type-var]
 
@@ -140,7 +139,7 @@ class WeightPrior(Prior):
 
 def check_like(params: Params, tree: Any, name: str) -> None:
     """Raise unless a part of a prior is shaped like the network's parameters."""
-    if jax.tree.structure(tree) != jax.tree.structure(params):
+    if jax.tree.structure(tree) != jax.tree.structure(params):  # type: ignore[operator]
         raise CredoError(
             f"the prior's {name} must have the structure of the network's parameters, "
             f"{jax.tree.structure(params)}, got {jax.tree.structure(tree)}"

@@ -43,6 +43,8 @@ class Predictive(Protocol):
 
     def in_units(self, units: Units) -> "Predictive": ...
 
+    def weighted(self, draw_weights: np.ndarray | None) -> "Predictive": ...
+
 
 @dataclass(frozen=True, repr=False)
 class CategoricalPredictive:
@@ -58,6 +60,12 @@ class CategoricalPredictive:
     """Probabilities of every draw, when asked for with `keep_draws=True`."""
     classes: tuple[str, ...] | None = None
     """Names of the classes, where the model knows them."""
+    draw_weights: Float[np.ndarray, " s"] | None = None
+    """How much each draw counts, with sum 1; None: all alike."""
+
+    def weighted(self, draw_weights: np.ndarray | None) -> "CategoricalPredictive":
+        """The same, and how much each draw counted."""
+        return replace(self, draw_weights=draw_weights)
 
     def __repr__(self) -> str:
         return f"CategoricalPredictive({len(self.probs)} rows, {self.probs.shape[1]} classes)"

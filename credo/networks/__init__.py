@@ -5,6 +5,7 @@ from credo.networks.lenet import LeNet
 from credo.networks.mlp import MLP
 from credo.networks.network import Network, Noise, Params, no_noise, site_shapes
 from credo.networks.prior_function import PriorFunction
+from credo.networks.tabular import TabularNetwork
 from credo.networks.weights import FlipoutWeight, NormalWeight, conv, linear, max_pool
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NormalWeight",
     "Params",
     "PriorFunction",
+    "TabularNetwork",
     "conv",
     "linear",
     "max_pool",

@@ -46,6 +46,10 @@ class Posterior(Saveable):
         """How many distinct draws there are; None: draws are made anew each time."""
         return None
 
+    def draw_weights(self, num_draws: int) -> Array | None:
+        """How much each of the draws that `sample` gives counts, with sum 1; None: all alike."""
+        return None
+
     @property
     def is_linearized(self) -> bool:
         """Whether a draw is of the network's tangent f(x; mean) + J(x) (θ − mean)."""
@@ -64,20 +68,23 @@ class Posterior(Saveable):
         count = min(num_draws, self.num_draws or num_draws)
         drawn = self.sample(key, count)
 
-        def add(sums: Any, draw: Any) -> tuple[Any, None]:
-            weights = self.realize(draw)[0]["network"]
-            shifted = jax.tree.map(jnp.subtract, weights, first)
-            return jax.tree.map(lambda s, w: (s[0] + w, s[1] + w**2), sums, shifted, **pairs), None
-
-        pairs = {"is_leaf": lambda node: isinstance(node, tuple)}
         # From the first draw on: the squares of large means would cancel.
         first = self.realize(jax.tree.map(lambda leaf: leaf[0], drawn))[0]["network"]
-        zeros = jax.tree.map(lambda leaf: (jnp.zeros_like(leaf), jnp.zeros_like(leaf)), first)
-        sums, _ = jax.lax.scan(add, zeros, drawn)
-        mean = jax.tree.map(lambda f, s: f + s[0] / count, first, sums)
-        std = jax.tree.map(
-            lambda f, s: jnp.sqrt(jnp.maximum(s[1] / count - (s[0] / count) ** 2, 0.0)), first, sums
-        )
+
+        def add(sums: tuple[Params, Params], draw: Any) -> tuple[tuple[Params, Params], None]:
+            weights = self.realize(draw)[0]["network"]
+            shifted = jax.tree.map(jnp.subtract, weights, first)
+            squares = jax.tree.map(jnp.square, shifted)
+            return jax.tree.map(jnp.add, sums, (shifted, squares)), None
+
+        zeros = jax.tree.map(jnp.zeros_like, first)
+        (shifts, squares), _ = jax.lax.scan(add, (zeros, zeros), drawn)
+
+        def spread(shift: Array, square: Array) -> Array:
+            return jnp.sqrt(jnp.maximum(square / count - jnp.square(shift / count), 0.0))
+
+        mean = jax.tree.map(lambda origin, shift: origin + shift / count, first, shifts)
+        std = jax.tree.map(spread, shifts, squares)
         return mean, std
 
     def as_prior(
@@ -205,6 +212,10 @@ def check_units(record: Record, model: Model) -> None:
         require(fits and units.classes == target.classes, "its units are not those of its table")
     else:
         shape = None if units.inputs is None else np.shape(units.inputs.mean)
+    if units.features is not None:
+        columns = (len(units.features.center),)
+        require(shape in (None, columns), "its features are not those of its columns")
+        shape = (sum(units.features.sizes.values()),)
     if shape is not None and shape != tuple(record.input_shape):
         raise CredoError(
             f"its units are of rows of shape {shape}, its network takes {record.input_shape}"

@@ -41,12 +41,16 @@ class Record(Saveable):
     """Rows of the fit, or of the last update."""
     num_updates: int = 0
     """How often new data were taken in since the fit."""
+    notes: tuple[str, ...] = ()
+    """What the method has chosen, in a line each."""
     origin: Origin | None = None
     """Where the rows of the fit are to be found; None: they came from Python."""
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(("num_warmup", "num_data", "num_updates"), MOST)
-        check_fields(self, seconds=at_least(0), temperature=POSITIVE, thin=between(1, 2**62), **counts)
+        check_fields(
+            self, seconds=at_least(0), temperature=POSITIVE, thin=between(1, 2**62),
+            num_warmup=MOST, num_data=MOST, num_updates=MOST,
+        )  # fmt: skip
         if not self.method.isprintable() or len(self.method) > LONGEST_NAME:
             raise CredoError(f"Record: method is no name of one, got {self.method!r:.60}")
         if not _is_plain(self.options):

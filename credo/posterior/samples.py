@@ -84,10 +84,11 @@ class Samples(HasDraws, Posterior):
     def sample(self, key: Array, num_draws: int) -> Params:
         """`num_draws` draws, stacked: all of them once, a random part, or with repetition.
 
-        Weighted draws are repeated in proportion to their weights (systematic resampling).
+        All of them have their weights (`draw_weights`); another number of weighted draws is made
+        by repeating them in proportion to their weights (systematic resampling).
         """
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
-        if self.weights is not None:
+        if self.weights is not None and num_draws != self.num_draws:
             ticks = (jnp.arange(num_draws) + jax.random.uniform(key)) / num_draws
             chosen = jnp.searchsorted(jnp.cumsum(self.weights.ravel()), ticks)
             chosen = jnp.minimum(chosen, self.num_draws - 1)
@@ -97,6 +98,10 @@ class Samples(HasDraws, Posterior):
         repeat = num_draws > self.num_draws
         chosen = jax.random.choice(key, self.num_draws, (num_draws,), replace=repeat)
         return jax.tree.map(lambda leaf: leaf[jnp.sort(chosen)], flat)
+
+    def draw_weights(self, num_draws: int) -> Array | None:
+        all_of_them = self.weights is not None and num_draws == self.num_draws
+        return self.weights.ravel() if all_of_them else None  # type: ignore[union-attr]
 
     def realize(self, draw: Params) -> tuple[Params, Noise]:
         return draw, no_noise

@@ -49,24 +49,30 @@ def predict(
     check_posterior(posterior)
     x = check_inputs(posterior, x)
     check_num_draws(num_draws)
-    draws = _sample(posterior, as_key(key), min(num_draws, posterior.num_draws or num_draws))
+    count = min(num_draws, posterior.num_draws or num_draws)
+    draws, weights = _sample(posterior, as_key(key), count), posterior.draw_weights(count)
 
     def summary(batch: Array) -> Any:
-        return _summary(posterior, draws, batch, keep_draws)
+        return _summary(posterior, draws, weights, batch, keep_draws)
 
-    return as_predictive(posterior, *by_batches(summary, x))
+    return as_predictive(posterior, *by_batches(summary, x), weights)
 
 
 def predict_stored(posterior: Posterior, x: Array) -> Predictive:
     """The predictive of all stored draws at all rows at once; `x` is as the network takes it."""
-    draws = _sample(posterior, as_key(0), posterior.num_draws or 1)
-    parts = _summary(posterior, draws, x, False)
-    return as_predictive(posterior, *jax.tree.map(np.asarray, parts))
+    count = posterior.num_draws or 1
+    draws, weights = _sample(posterior, as_key(0), count), posterior.draw_weights(count)
+    parts = _summary(posterior, draws, weights, x, False)
+    return as_predictive(posterior, *jax.tree.map(np.asarray, parts), weights)
 
 
-def as_predictive(posterior: Posterior, averaged: dict, kept: dict) -> Predictive:
+def as_predictive(
+    posterior: Posterior, averaged: dict, kept: dict, weights: Array | None = None
+) -> Predictive:
     """What the likelihood says of the summaries of all draws, in the user's units."""
     predicted = posterior.model.likelihood.predictive(averaged, kept)
+    if weights is not None:
+        predicted = predicted.weighted(np.asarray(weights, float))
     return predicted.in_units(posterior.record.units)
 
 
@@ -191,7 +197,9 @@ def cast_like(params: Params, x: Array) -> Params:
 
 
 @jit(static_argnames="keep_draws")
-def _summary(posterior: Posterior, draws: Any, x: Array, keep_draws: bool) -> tuple[dict, dict]:
+def _summary(
+    posterior: Posterior, draws: Any, weights: Array | None, x: Array, keep_draws: bool
+) -> tuple[dict, dict]:
     likelihood = posterior.model.likelihood
 
     def one(draw: Any) -> tuple[dict, dict]:
@@ -201,7 +209,7 @@ def _summary(posterior: Posterior, draws: Any, x: Array, keep_draws: bool) -> tu
     # A loop over draws, not vmap: each draw's activations stay in cache, and XLA hoists the
     # layers before the first noise site, the same for all draws, out of the loop.
     drawn, kept = jax.lax.map(one, draws)
-    return likelihood.average(drawn), kept | drawn if keep_draws else kept
+    return likelihood.average(drawn, weights), kept | drawn if keep_draws else kept
 
 
 def _bucket(rows: int) -> int:

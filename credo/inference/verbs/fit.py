@@ -13,7 +13,7 @@ from credo.data.origin import Origin
 from credo.data.source import Batch, Source, resident
 from credo.data.stream import Stream
 from credo.data.units import Units
-from credo.engine import Run, run
+from credo.engine import Algorithm, Run, run
 from credo.engine.descent import held_out_rows
 from credo.errors import CredoError, CredoWarning
 from credo.inference.method import Method
@@ -74,6 +74,8 @@ def fit(
     """
     chosen = as_method(method)
     units = units or Units()
+    if not hasattr(data, "segment"):
+        model, units = chosen.adapted(model, units, check_pair(data)[0])
     rows, source, target = prepared(
         model, data, chosen, key, units, temperature, row_weights, class_weights,
         require_all_classes, padded,
@@ -82,15 +84,17 @@ def fit(
         "input_shape": target.input_shape, "num_data": source.num_rows, "units": units,
         "origin": origin,
     }  # fmt: skip
+    setup = chosen.setup(target, source, rows, units, key)
     watch = None
     if observe is not None:
 
         def watch(step: int, so_far: Run) -> None:
-            found = chosen.posterior(target, so_far.states, so_far.kept)
+            found = chosen.posterior(setup.objective, so_far.states, so_far.kept)
             observe(step, described(found, chosen, target, so_far, **facts))
 
     return infer(
-        target, source, rows, chosen, key, facts=facts, checkpoint=checkpoint,
+        setup.objective, setup.source, rows, chosen, key, setup.starts,
+        algorithm=setup.algorithm, facts=facts, checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, keep_checkpoint=keep_checkpoint, progress=progress,
         observe_every=observe_every, observe=watch,
     )  # fmt: skip
@@ -174,13 +178,14 @@ def infer(
     key: int | Array = 0,
     starts: list[Any] | None = None,
     *,
+    algorithm: Algorithm | None = None,
     facts: Mapping[str, Any],
     **options: Any,
 ) -> Any:
     """Run a method, finish its posterior with all rows, and say what is to be said."""
     keep_checkpoint = options.pop("keep_checkpoint", False)
     done = run(
-        method, target, source, key, starts, name=name_of(method), keep_checkpoint=True, **options
+        algorithm or method, target, source, key, starts, name=name_of(method), keep_checkpoint=True, **options
     )
     posterior = method.posterior(target, done.states, done.kept)
     if hasattr(posterior, "model"):

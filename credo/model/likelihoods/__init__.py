@@ -9,6 +9,7 @@ from credo.model.likelihoods.multivariate_normal import (
 )
 from credo.model.likelihoods.negative_binomial import NegativeBinomial, NegativeBinomialPredictive
 from credo.model.likelihoods.normal import Normal, NormalPredictive
+from credo.model.likelihoods.normal_mixture import NormalMixture, NormalMixturePredictive
 from credo.model.likelihoods.ordinal import Ordinal
 from credo.model.likelihoods.poisson import Poisson, PoissonPredictive
 from credo.model.likelihoods.student_t import StudentT, StudentTPredictive
@@ -24,6 +25,8 @@ __all__ = [
     "NegativeBinomial",
     "NegativeBinomialPredictive",
     "Normal",
+    "NormalMixture",
+    "NormalMixturePredictive",
     "NormalPredictive",
     "Ordinal",
     "Poisson",

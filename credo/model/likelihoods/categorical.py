@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from credo.errors import CredoError
 from credo.fields import at_least, check_fields
-from credo.model.likelihoods.likelihood import Likelihood, Summary, checked_labels
+from credo.model.likelihoods.likelihood import Likelihood, Summary, checked_labels, over_draws
 from credo.model.summaries import CategoricalPredictive
 
 
@@ -29,12 +29,12 @@ class Classes(Likelihood):
         probs = jnp.exp(log_probs)
         return {"probs": probs, "entropy": -jnp.sum(probs * log_probs, axis=1)}, {}
 
-    def average(self, drawn: dict[str, Array]) -> dict[str, Array]:
-        averaged = super().average(drawn)
+    def average(self, drawn: dict[str, Array], weights: Array | None = None) -> dict[str, Array]:
+        averaged = super().average(drawn, weights)
         probs = drawn["probs"]
         tiny = jnp.finfo(probs.dtype).tiny
         surprise = jnp.log(probs + tiny) - jnp.log(averaged["probs"] + tiny)
-        return averaged | {"information": jnp.mean(jnp.sum(probs * surprise, axis=2), axis=0)}
+        return averaged | {"information": over_draws(jnp.sum(probs * surprise, axis=2), weights)}
 
     def predictive(self, averaged: dict, kept: dict) -> CategoricalPredictive:
         information = np.maximum(averaged["information"], 0.0)  # rounding may leave it below

@@ -28,7 +28,7 @@ from credo.fields import COUNT
 from credo.model.summaries import Predictive
 from credo.saving import Saveable
 
-LARGEST_LOG_MEAN = 80.0  # of counts; single precision ends at e^88
+LARGEST_LOG_MEAN = 60.0  # of counts; sums of rows must stay within e^88, where floats end
 
 Summary = tuple[dict[str, Array], dict[str, Array]]
 
@@ -73,10 +73,12 @@ class Likelihood(Saveable):
         """
         raise NotImplementedError
 
-    def average(self, drawn: dict[str, Array]) -> dict[str, Array]:
-        """What is left of the parts that are averaged; leaves come with the draws first."""
-        # From the first draw on, so that the mean of equal draws is that draw to the bit.
-        return {name: a[0] + jnp.mean(a - a[0], axis=0) for name, a in drawn.items()}
+    def average(self, drawn: dict[str, Array], weights: Array | None = None) -> dict[str, Array]:
+        """What is left of the parts that are averaged; leaves come with the draws first.
+
+        `weights`, with sum 1, say how much each draw counts; None: all alike.
+        """
+        return {name: over_draws(values, weights) for name, values in drawn.items()}
 
     def predictive(
         self, averaged: dict[str, np.ndarray], kept: dict[str, np.ndarray]
@@ -108,6 +110,13 @@ class Likelihood(Saveable):
             f"{type(self).__name__} has no logits of classes; use credo.linearized_predict or "
             "credo.predict"
         )
+
+
+def over_draws(values: Array, weights: Array | None) -> Array:
+    """The average over the first axis; from the first draw on, so that of equal draws it is exact."""
+    if weights is None:
+        return values[0] + jnp.mean(values - values[0], axis=0)
+    return values[0] + jnp.tensordot(weights, values - values[0], 1)
 
 
 def target_shape(num_targets: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -164,7 +173,7 @@ def sum_targets(terms: Float[Array, "n ..."]) -> Float[Array, " n"]:
 
 
 def positive_mean(outputs: Array) -> Array:
-    """e^f, the mean of counts; from e^80 on it grows by a straight line of the same slope.
+    """e^f, the mean of counts; from e^60 on it grows by a straight line of the same slope.
 
     No count is as large, and a step that went too far meets a large number instead of an infinite
     one, from which there is no way back.

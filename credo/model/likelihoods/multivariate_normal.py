@@ -116,14 +116,14 @@ class MultivariateNormalPredictive(MixturePredictive):
     @property
     def marginals(self) -> NormalPredictive:
         """Each target on its own."""
-        return NormalPredictive(self.means, self.scales)
+        return NormalPredictive(self.means, self.scales).weighted(self.draw_weights)
 
     @property
     def covariance(self) -> Float[np.ndarray, "n d d"]:
         """Cov[y | x] of the targets: that of the noise and that of the means over draws."""
 
         def of_block(means: np.ndarray, factors: np.ndarray, scales: np.ndarray) -> np.ndarray:
-            return _product(factors).mean(axis=0) + _covariance(means)
+            return self._over_draws(_product(factors)) + self._covariance(means)
 
         return self._by_rows(of_block)
 
@@ -164,14 +164,19 @@ class MultivariateNormalPredictive(MixturePredictive):
 
         def of_block(means: np.ndarray, factors: np.ndarray, scales: np.ndarray) -> np.ndarray:
             noises = _product(factors)
-            # From the first draw on, so that equal draws give exactly 0.
-            noise = noises[0] + (noises - noises[0]).mean(axis=0)
+            noise = self._over_draws(noises)
             unit = np.eye(means.shape[-1])
-            growth = np.linalg.slogdet(unit + np.linalg.solve(noise, _covariance(means)))[1]
+            growth = np.linalg.slogdet(unit + np.linalg.solve(noise, self._covariance(means)))[1]
             logs = np.linalg.slogdet(noises)[1] - np.linalg.slogdet(noise)[1]
-            return 0.5 * (growth - logs.mean(axis=0))
+            return 0.5 * (growth - self._over_draws(logs))
 
         return self._by_rows(of_block)
+
+    def _covariance(self, means: Float[np.ndarray, "s n d"]) -> Float[np.ndarray, "n d d"]:
+        """Of the means over draws; exactly 0 where they are equal."""
+        shifted = means - means[0]
+        centered = shifted - self._over_draws(shifted)
+        return np.einsum("s,sni,snj->nij", self._weights(len(means)), centered, centered)
 
     def rescaled(self, shift: Any, factor: Any) -> "MultivariateNormalPredictive":
         """The predictive of shift + factor · y, target by target."""
@@ -182,13 +187,6 @@ class MultivariateNormalPredictive(MixturePredictive):
 
 def _product(factors: np.ndarray) -> np.ndarray:
     return factors @ np.swapaxes(factors, -1, -2)
-
-
-def _covariance(means: Float[np.ndarray, "s n d"]) -> Float[np.ndarray, "n d d"]:
-    """Of the means over draws; exactly 0 where they are equal."""
-    shifted = means - means[0]
-    centered = shifted - shifted.mean(axis=0)
-    return np.einsum("sni,snj->nij", centered, centered) / len(means)
 
 
 def _log_volume(factors: Float[np.ndarray, "s 1 d d"]) -> Float[np.ndarray, "s 1"]:

@@ -154,7 +154,8 @@ class NormalPredictive(MixturePredictive):
         means, scales = arrays
         # Single precision is enough once a target's large mean is out of the way.
         center, unit = means.mean(axis=0), scales.max(axis=0) + np.ptp(means, axis=0)
-        standard = mixture_quantile((means - center) / unit, scales / unit, q)
+        weights = self._weights(len(means))
+        standard = mixture_quantile((means - center) / unit, scales / unit, q, weights)
         return center + unit * np.asarray(standard)
 
     def rescaled(self, shift: Any, factor: Any) -> "NormalPredictive":
@@ -201,14 +202,14 @@ def scale_fisher(log_scale: Array, outputs: Array, of_log_scale: Any) -> Float[A
 
 
 @jax.jit
-def mixture_quantile(means: Array, scales: Array, q: float) -> Array:
+def mixture_quantile(means: Array, scales: Array, q: float, weights: Array) -> Array:
     """Newton's steps on F(x) = q, or a halving of the bracket where a step would leave it."""
 
     def improve(carry):
         low, high, x, _, count = carry
         z = (x - means) / scales
-        excess = jnp.mean(jax.scipy.stats.norm.cdf(z), axis=0) - q
-        density = jnp.mean(jax.scipy.stats.norm.pdf(z) / scales, axis=0)
+        excess = jnp.tensordot(weights, jax.scipy.stats.norm.cdf(z), 1) - q
+        density = jnp.tensordot(weights, jax.scipy.stats.norm.pdf(z) / scales, 1)
         low, high = jnp.where(excess < 0, x, low), jnp.where(excess < 0, high, x)
         newton = x - excess / density
         inside = (newton > low) & (newton < high)

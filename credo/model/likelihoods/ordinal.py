@@ -44,7 +44,7 @@ class Ordinal(Classes):
     def init(self) -> dict[str, Array]:
         return {"log_gaps": jnp.zeros(self.num_classes - 2)} if self.num_classes > 2 else {}
 
-    def cutpoints(self, params: dict) -> Float[Array, " k-1"]:
+    def cutpoints(self, params: dict) -> Float[Array, " cuts"]:
         """c, in increasing order, around 0."""
         gaps = jnp.exp(params["log_gaps"]) if self.num_classes > 2 else jnp.zeros(0)
         cuts = jnp.concatenate([jnp.zeros(1, gaps.dtype), jnp.cumsum(gaps)])
