@@ -206,8 +206,8 @@ def _describe(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
             entries[name] = _describe(entry, _join(place, name), arrays)
         return {"dict": entries}
     if type(value) in (list, tuple):
-        entries = [_describe(e, _join(place, str(i)), arrays) for i, e in enumerate(value)]
-        return {type(value).__name__: entries}
+        listed = [_describe(e, _join(place, str(i)), arrays) for i, e in enumerate(value)]
+        return {type(value).__name__: listed}
     return _describe_foreign(value, place, arrays)
 
 
@@ -278,9 +278,7 @@ def _only_entry(node: Any, place: str) -> tuple[str, Any]:
     return next(iter(node.items()))
 
 
-def _build_instance(
-    name: Any, stored: Any, stock: _Stock, context: Context, place: str
-) -> Any:
+def _build_instance(name: Any, stored: Any, stock: _Stock, context: Context, place: str) -> Any:
     cls = _CLASSES.get(_a(str, name, place))
     if cls is None or not dataclasses.is_dataclass(cls):
         raise CredoError(
@@ -292,7 +290,7 @@ def _build_instance(
     if unknown:
         raise CredoError(f"{place}: {name} has no field {sorted(unknown)[0]!r}")
     hints = typing.get_type_hints(cls)
-    fields = {}
+    fields: dict[str, Any] = {}
     for field, node in stored.items():
         where = f"{place}.{field}"
         value = _build(node, stock, context, where)

@@ -101,6 +101,6 @@ def same(first: Any, second: Any) -> bool:
     """Whether two pytrees have one structure and the same numbers."""
     leaves, structure = jax.tree.flatten(first)
     others, other_structure = jax.tree.flatten(second)
-    return structure == other_structure and all(
+    return structure == other_structure and all(  # type: ignore[operator]
         np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(leaves, others, strict=True)
     )

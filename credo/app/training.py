@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from tyro.conf import arg
@@ -105,7 +105,7 @@ def _table(origin: Origin) -> Training:
     assert origin.target is not None
     frame, target = credo_data.read_table(origin.data), origin.target
     task = origin.task or infer_task(frame, target)
-    parts = (frame,)
+    parts: tuple[Any, ...] = (frame,)
     if origin.test_fraction != 0:
         balanced = target if task == "classification" else None
         parts = credo_data.split_table(frame, origin.test_fraction, origin.seed, target=balanced)

@@ -185,12 +185,14 @@ class Descent(Algorithm):
         else:
             labels, factors = grouped
             rules = {
-                label: self._rule(lambda step, factor=factor: factor * rate(step), label == DECAYED)
+                label: self._rule(_times(factor, rate), label == DECAYED)
                 for label, factor in factors.items()
             }
             rule = optax.multi_transform(rules, labels)
         # Before the groups, for the norm is that of the whole gradient.
-        return rule if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), rule)
+        return (
+            rule if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), rule)
+        )
 
     def _rule(self, rate: Callable[[Array], Array], decays: bool = True) -> Any:
         import optax
@@ -243,6 +245,10 @@ class Descent(Algorithm):
                 )
 
 
+def _times(factor: Any, rate: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda step: factor * rate(step)
+
+
 def descend(
     rule: Any, learned: Any, memory: Any, loss: Callable[[Any], tuple[Array, Info]]
 ) -> tuple[Any, Any, Info]:
@@ -263,7 +269,8 @@ def climb(objective: Any, params: Any, batch: Any, num_steps: int) -> Any:
         return -objective.log_joint(params, batch) / objective.num_data, {}
 
     def one(_: int, carry: Any) -> Any:
-        return descend(rule, *carry, loss)[:2]
+        params, memory = carry
+        return descend(rule, params, memory, loss)[:2]
 
     return jax.lax.fori_loop(0, num_steps, one, (params, rule.init(params)))[0]
 

@@ -90,7 +90,7 @@ def run(
         starts: parameters at which each chain starts; by default those of `objective.init`.
         name: how the run calls itself in messages.
         checkpoint: a file to save the run to every `checkpoint_seconds`, and to resume from if it
-            exists; removed when the run is done, unless `keep_checkpoint` leaves that to the caller.
+            exists; removed when the run is done, or with `keep_checkpoint` by the caller.
         progress: show a progress bar; by default only on a terminal.
         observe: called with the number of steps and the run so far every `observe_every` steps.
         placement: where chains run, "threads" or "program"; by default what suits the machine.
@@ -220,9 +220,9 @@ def _result(plan: Plan, chains: Chain, seconds: float, store: Checkpoint) -> Run
     longest = int(num_steps.max())
     history = {}
     for figure, values in chains.info.items():
-        values = np.asarray(values)[:, :longest]
+        recorded = np.asarray(values)[:, :longest]
         ended = np.arange(longest) >= num_steps[:, None]
-        history[figure] = np.where(ended, np.nan, values) if ended.any() else values
+        history[figure] = np.where(ended, np.nan, recorded) if ended.any() else recorded
     return Run(plan, chains.state, chains.kept, history, num_steps, seconds, store)
 
 
@@ -315,7 +315,7 @@ def _advance(
         kept = jax.tree.map(lambda buffer, leaf: buffer.at[slot].set(leaf), chain.kept, value)
         return index, Chain(state, kept, info, index)
 
-    start = jnp.asarray(start, jnp.int32)
+    first = jnp.asarray(start, jnp.int32)
     return jax.lax.while_loop(
-        lambda carry: goes_on(carry[0], stop, carry[1].state), segment, (start, chain)
+        lambda carry: goes_on(carry[0], stop, carry[1].state), segment, (first, chain)
     )[1]

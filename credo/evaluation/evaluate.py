@@ -37,7 +37,7 @@ def evaluate(
             "mutual_information": mean_estimate(predicted.mutual_information),
         }
     else:
-        lower, upper = predicted.interval(0.95)
+        lower, upper = predicted.interval(0.95)  # type: ignore[attr-defined]
         y = y.reshape(predicted.mean.shape) if y.size == predicted.mean.size else y
         scores = {
             "rmse": regression.rmse(predicted.mean, y),

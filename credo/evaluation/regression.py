@@ -1,7 +1,7 @@
 """Metrics of predicted means, intervals and densities.
 
-`y` is (n,), or (n, d) for d outputs, or (n, *shape) for arrays; outputs of one datum are averaged first, since they are not
-independent.
+`y` is (n,), or (n, d) for d outputs, or (n, *shape) for arrays; outputs of one datum are averaged
+first, since they are not independent.
 """
 
 import math

@@ -64,7 +64,7 @@ class DropoutAccuracy:
 
     def _accuracy(self, posterior: Posterior, test) -> float:
         predicted = predict(posterior, test.x, num_draws=self.num_draws)
-        return 100 * float(np.mean(predicted.labels == test.y))  # type: ignore[union-attr]
+        return 100 * float(np.mean(predicted.labels == test.y))  # type: ignore[attr-defined]
 
     def _page(self, naive: dict, sampled: dict, num_data: int, seconds: float) -> Page:
         rows = [["method", "naive, source", "naive, ours", "MC, source", "MC, ours"]]

@@ -69,9 +69,7 @@ class SgdToMcmc:
         mode: Any = fit(
             model,
             (x, y),
-            MAP(
-                optimizer="sgd", learning_rate=0.02, schedule="constant", num_steps=self.num_steps
-            ),
+            MAP(optimizer="sgd", learning_rate=0.02, schedule="constant", num_steps=self.num_steps),
             progress=False,
         )
         design = np.column_stack([x, np.ones(len(x))])

@@ -97,9 +97,9 @@ class TrainingLog:
             "training-log",
             "Training log of MC dropout",
             f"MLP 784-500-500-10, 1,000 MNIST images, Adam at 1e-3, batches of {BATCH_SIZE}, "
-            f"dropout {self.rate}, {self.seeds} seeds (mean ± standard deviation). Cross-entropy is "
-            f"averaged over the steps of an epoch; our weight decay, {SLIDE_DECAY:g} ‖W‖² / 2, and "
-            "our accuracy, on all training images with one draw of masks, are those after it. "
+            f"dropout {self.rate}, {self.seeds} seeds (mean ± standard deviation). Cross-entropy "
+            f"is averaged over the steps of an epoch; our weight decay, {SLIDE_DECAY:g} ‖W‖² / 2, "
+            "and our accuracy, on all training images with one draw of masks, are those after it. "
             "Depends on the initialisation, which the source does not state: the shape is to "
             "agree, not the digits.",
             (("The log, epoch by epoch", rows),),

@@ -170,9 +170,7 @@ def fit_and_predict(
 ) -> tuple[NormalPredictive, float]:
     """Fit to standardized targets; predict in their own units. Also the drop probability."""
     units = Units.standardizing(y=train.y)
-    posterior = fit(
-        candidate.model, train, candidate.method, key=key, units=units, progress=False
-    )
+    posterior = fit(candidate.model, train, candidate.method, key=key, units=units, progress=False)
     predicted = predict(posterior, x, num_draws, key=key)
     assert isinstance(posterior, NoisyNetwork) and isinstance(predicted, NormalPredictive)
     return predicted, float(posterior.rates["dense1"])

@@ -65,7 +65,7 @@ class Mixture(Posterior):
         model = with_whole_prior(fields_["model"], record.input_shape)
         require(isinstance(members, Posterior), "its members are no posterior")
         require(not isinstance(members, Mixture), "its members are mixtures themselves")
-        own = {each.name: getattr(members, each.name) for each in fields(members)}  # type: ignore[arg-type]
+        own = {each.name: getattr(members, each.name) for each in fields(members)}
         members = checked(type(members), own, model, record.input_shape, more_axes=1)
         made = cls(model, members, record)
         counts = {leaf.shape[:1] for leaf in jax.tree.leaves(members)}
@@ -79,7 +79,8 @@ class Mixture(Posterior):
 def mix(posteriors: list[Any]) -> Any:
     """The mixture of posteriors (and of mixtures' members) in equal parts; of draws, all draws."""
     first = posteriors[0]
-    if any(type(each) is not type(first) or not same(each.model, first.model) for each in posteriors):
+    kinds = {type(each) for each in posteriors}
+    if len(kinds) > 1 or not all(same(each.model, first.model) for each in posteriors):
         raise CredoError("only posteriors of one kind and of the same model can be mixed")
     if isinstance(first, Samples):
         return _all_draws(posteriors)

@@ -77,4 +77,3 @@ def sample_weights(key: Array, mean: Params, std: Params) -> Params:
         return mean + std * bulk_normal(key, mean.shape, mean.dtype)
 
     return jax.tree.map(draw, keys, mean, std)
-

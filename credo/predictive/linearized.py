@@ -97,7 +97,7 @@ def output_moments(
     posterior: Posterior, x: Array
 ) -> tuple[Float[Array, "n k"], Float[Array, "n k k"]]:
     """f(x; θ*) and J(x) Σ J(x)ᵀ of every row."""
-    mean = cast_like(posterior.mean, x)  # type: ignore[union-attr]
+    mean = cast_like(posterior.mean, x)  # type: ignore[attr-defined]
     outputs = posterior.model.outputs(mean, x).reshape(len(x), -1)
     by_layers = isinstance(posterior, KroneckerNormal | NormalWeights)
     layered = by_layers and has_layers(posterior.model.network)
@@ -213,4 +213,3 @@ def _probit(posterior: Posterior, x: Array) -> Array:
     variance = jnp.diagonal(covariance, axis1=1, axis2=2)
     scaled = mean / jnp.sqrt(1 + jnp.pi / 8 * variance)
     return jax.nn.softmax(posterior.model.likelihood.logits(scaled))
-

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -64,7 +65,7 @@ def compare(
         raise CredoError(f"a comparison needs at least 1 seed, got {seeds}")
     data, unfamiliar = prepare(data, ood, held_out)
     classes = None if data.task == "regression" else len(data.classes or ())
-    known = standardized_noise(noise, target_units(data).factor)
+    known = standardized_noise(noise, target_units(data).factor)  # type: ignore[arg-type]
     model = default_model(classes, network, noise=known)
     inputs = None if unfamiliar is None else unfamiliar.x
     runs = {
@@ -103,10 +104,16 @@ def run_once(
         fit_seconds=fitted - began,
         predict_seconds=predict_seconds,
         num_parameters=num_parameters(model, posterior),
-        num_stored=sum(np.size(leaf) for leaf in jax.tree.leaves(posterior)),
+        num_stored=num_stored(posterior),
         num_draws=min(num_draws, posterior.num_draws or num_draws),
         warnings=messages,
     )
+
+
+def num_stored(posterior: Posterior) -> int:
+    """How many numbers the posterior keeps, besides those of its model."""
+    learned = replace(posterior, model=None)  # type: ignore[type-var]
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(learned))
 
 
 def fit_noting_warnings(

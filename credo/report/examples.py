@@ -35,6 +35,7 @@ def examples(comparison: Comparison, method: str) -> dict[str, list[Example]]:
     count = PICTURES if comparison.data.image_shape else ROWS
     if isinstance(run.predicted, NormalPredictive):
         return _of_quantities(comparison, run.predicted, count)
+    assert isinstance(run.predicted, CategoricalPredictive)
     return _of_classes(comparison, run, run.predicted, count)
 
 

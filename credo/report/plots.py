@@ -27,9 +27,9 @@ def draw_reliability(axes: "Axes", runs: tuple[Run, ...]) -> None:
     axes.plot([0, 1], [0, 1], color=TEXT, linewidth=0.8, linestyle="--")
     bars = np.maximum([happened - low, high - happened], 0)
     axes.errorbar(
-        promised, happened, bars, color=FIRST, linestyle="", marker="o", markersize=5,
-        elinewidth=1.2,
-    )
+        promised, happened, bars,
+        color=FIRST, linestyle="", marker="o", markersize=5, elinewidth=1.2,
+    )  # fmt: skip
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02))
 
 

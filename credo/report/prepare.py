@@ -9,7 +9,8 @@ import numpy as np
 from credo.data import Dataset, Units, hold_out_classes
 from credo.errors import CredoError
 from credo.inference import HMC, Method, method_named
-from credo.predictive import check_inputs
+from credo.posterior import Record
+from credo.predictive import check_rows
 from credo.report.results import OutOfDistribution
 
 # Where a method's own defaults are made for patience. Trajectories of about 1 (100 steps of 0.01)
@@ -88,8 +89,8 @@ def hold_out(data: Dataset, held_out: Sequence[int]) -> tuple[Dataset, OutOfDist
 def given_inputs(data: Dataset, ood: Any) -> OutOfDistribution:
     """Inputs that the caller brought: a data set (its test part), a split, or an array."""
     part = ood.test if isinstance(ood, Dataset) else ood
-    x = np.asarray(part[0] if isinstance(part, tuple) else part)
-    check_inputs(x, data.train.x.shape[1:])
+    given = part[0] if isinstance(part, tuple) else part
+    x = np.asarray(check_rows(Record(data.train.x.shape[1:]), given))
     name = ood.name if isinstance(ood, Dataset) else "other inputs"
     return OutOfDistribution(x, (name,) * len(x), f"{len(x):,} inputs of another source: {name}")
 

@@ -1,7 +1,5 @@
 """Bad input gets one clear line and exit code 2, early, with nothing half-written."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest

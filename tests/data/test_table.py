@@ -1,6 +1,4 @@
-"""A user's own table: what is learnt from it, what is refused, and that it survives JSON."""
-
-import json
+"""A user's own table: what is learned from it, what is refused, and that it survives a file."""
 
 import numpy as np
 import pandas as pd
@@ -8,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import credo
+from credo import files
 from credo.data.columns import MAX_CATEGORIES
 from credo.data.table import (
-    TableEncoder,
     encode,
     encode_target,
     fit_encoder,
@@ -128,11 +127,13 @@ tables = (
 
 @settings(max_examples=40, deadline=None)
 @given(tables, st.randoms(use_true_random=False))
-def test_encoding_survives_json_and_reordering(table, random):
+def test_encoding_survives_a_file_and_reordering(tmp_path_factory, table, random):
     encoder = fit_encoder(table, "class")
     x, y = encode(encoder, table), encode_target(encoder, table)
     assert x.shape == (len(table), len(encoder.features)) and np.isfinite(x).all()
-    restored = TableEncoder.from_json(encoder.to_json())
+    path = tmp_path_factory.mktemp("encoder") / "encoder"
+    credo.save(encoder, path)
+    restored = credo.load(path)
     assert restored == encoder
     rows = random.sample(range(len(table)), len(table))
     columns = random.sample(list(table.columns), table.shape[1])
@@ -169,27 +170,50 @@ def test_codes_with_leading_zeros_stay_text(tmp_path):
         np.testing.assert_array_equal(encode(encoder, read_table(path)), [[0, 0]])
 
 
+def stored(encoder, path):
+    """What a file of an encoder says besides its arrays, to be altered."""
+    credo.save(encoder, path)
+    return files.load_arrays(path)[1]
+
+
+def described(cls, **fields):
+    return {"class": cls, "fields": fields}
+
+
+TARGET = described("TargetColumn", name="y", task="regression")
+
+
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
-        "",
-        "{}",
-        "[1]",
-        '{"numeric": [], "categorical": [], "target": {"name": "y"}}',
-        '{"numeric": 3, "categorical": [], "target": {"name": "y", "task": "regression"}}',
+        None,
+        {},
+        [1],
+        described(
+            "TableEncoder",
+            numeric={"tuple": []},
+            categorical={"tuple": []},
+            target=described("TargetColumn", name="y"),
+        ),
+        described("TableEncoder", numeric=3, categorical={"tuple": []}, target=TARGET),
     ],
 )
-def test_a_damaged_encoding_is_refused(text):
-    with pytest.raises(CredoError, match="stored table encoding is damaged"):
-        TableEncoder.from_json(text)
+def test_a_damaged_encoding_is_refused(content, tmp_path):
+    metadata = stored(fit_encoder(HOUSES, "price"), tmp_path / "encoder")
+    files.save_arrays(tmp_path / "encoder", {}, metadata | {"content": content})
+    with pytest.raises(CredoError, match="cannot be used"):
+        credo.load(tmp_path / "encoder")
 
 
-@pytest.mark.parametrize(("field", "value"), [("mean", "ten"), ("std", 0), ("fill", float("nan"))])
-def test_a_tampered_encoding_is_refused(field, value):
-    fields = json.loads(fit_encoder(HOUSES, "price").to_json())
-    fields["numeric"][0][field] = value
-    with pytest.raises(CredoError, match="stored table encoding is damaged"):
-        TableEncoder.from_json(json.dumps(fields))
+@pytest.mark.parametrize(
+    ("field", "value"), [("mean", "ten"), ("std", 0), ("fill", {"number": "nan"})]
+)
+def test_a_tampered_encoding_is_refused(field, value, tmp_path):
+    metadata = stored(fit_encoder(HOUSES, "price"), tmp_path / "encoder")
+    metadata["content"]["fields"]["numeric"]["tuple"][0]["fields"][field] = value
+    files.save_arrays(tmp_path / "encoder", {}, metadata)
+    with pytest.raises(CredoError, match=r"cannot be used.*(numeric|column)"):
+        credo.load(tmp_path / "encoder")
 
 
 BAD_TRAINING = {

@@ -119,7 +119,7 @@ def test_the_likelihood_counts_the_units_of_the_target():
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_noise_factor_is_found(spread):
-    """Draws N(0, spread²) and noise 2, predicted as 0.5: a factor of 4, within 4 standard errors."""
+    """Draws N(0, spread²), noise 2 predicted as 0.5: a factor of 4, within 4 standard errors."""
     generator = np.random.default_rng(0)
     count = 2000
     means = spread * generator.normal(size=(200, count, 1))

@@ -44,7 +44,7 @@ NETWORKS = {
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_it_learns(network, method, tmp_path):
-    model = credo.Model(NETWORKS[network], credo.Normal(0.2))
+    model = credo.Model(NETWORKS[network], credo.likelihoods.Normal(0.2))
     posterior = credo.fit(model, (X, Y), METHODS[method])
     error = credo.predict(posterior, X).mean - Y
     assert np.sqrt(np.mean(error**2)) < 0.5 * Y.std()
@@ -81,7 +81,7 @@ def test_fan_in_of_equinox_weights():
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_output_shape_is_said(method):
     network = Functions(init, lambda params, x: apply(params, x)[:, 0])
-    model = credo.Model(network, credo.Normal(0.2))
+    model = credo.Model(network, credo.likelihoods.Normal(0.2))
     with pytest.raises(credo.CredoError, match=r"shape \(.*\).*expects \(.*, 1\)"):
         credo.fit(model, (X, Y), METHODS[method])
 

@@ -30,7 +30,7 @@ def noisy(network, likelihood, rates, input_shape, **options):
 
 @functools.cache
 def classifier():
-    return noisy(MLP(hidden=(4, 3)), credo.Categorical(3), RATES, (2,))
+    return noisy(MLP(hidden=(4, 3)), credo.likelihoods.Categorical(3), RATES, (2,))
 
 
 def logits(params, x, masks):
@@ -115,7 +115,7 @@ def test_averaging_probabilities_never_hurts():
 def test_moments_of_a_linear_unit():
     """Mean wᵀx + b, variance α Σ w²x² with α = p / (1 − p)."""
     rate, num_draws = 0.3, 20_000
-    posterior = noisy(MLP(hidden=()), credo.Normal(0.5), {"dense0": rate}, (2,))
+    posterior = noisy(MLP(hidden=()), credo.likelihoods.Normal(0.5), {"dense0": rate}, (2,))
     layer = posterior.params["network"]["dense0"]
     mean = X @ np.asarray(layer["w"])[:, 0] + layer["b"]
     terms = (X * np.asarray(layer["w"])[:, 0]) ** 2
@@ -131,7 +131,7 @@ def test_moments_of_a_linear_unit():
 
 def test_weight_scaling_is_the_geometric_mean_of_a_softmax_layer():
     rate = {"dense0": 0.3}
-    posterior = noisy(MLP(hidden=()), credo.Categorical(3), rate, (2,))
+    posterior = noisy(MLP(hidden=()), credo.likelihoods.Categorical(3), rate, (2,))
     layer = posterior.params["network"]["dense0"]
     log_mean = 0.0
     for masks, weight in all_masks({"dense0": 2}, rate):
@@ -146,7 +146,9 @@ def test_weight_scaling_is_the_geometric_mean_of_a_softmax_layer():
 def test_channels_are_dropped_whole_or_by_unit(channelwise):
     network = LeNet(channels=(3, 4), hidden=(5,), kernel=3)
     rates = {"conv1": 0.5, "dense0": 0.5, "dense1": 0.5}
-    posterior = noisy(network, credo.Categorical(3), rates, (14, 14, 1), channelwise=channelwise)
+    posterior = noisy(
+        network, credo.likelihoods.Categorical(3), rates, (14, 14, 1), channelwise=channelwise
+    )
     draws = posterior.sample(jax.random.key(0), 7)
     expected = {"conv1": (12, 12, 3), "dense0": (4, 4, 4), "dense1": (5,)}
     if channelwise:

@@ -9,7 +9,7 @@ import credo
 from credo.networks import MLP
 from credo.posterior import Samples
 
-MODEL = credo.Model(MLP(hidden=()), credo.Normal())
+MODEL = credo.Model(MLP(hidden=()), credo.likelihoods.Normal())
 DRAWS = {"w": jnp.arange(6.0).reshape(2, 3, 1)}  # two chains of three draws
 POSTERIOR = Samples(MODEL, DRAWS)
 

@@ -11,7 +11,7 @@ import pytest
 import credo
 from credo.errors import CredoError, DivergedError
 from credo.report import theatre
-from credo.report.theatre import SAMPLERS, Sampler, Recorder, recordings, write_theatre
+from credo.report.theatre import SAMPLERS, Recorder, Sampler, recordings, write_theatre
 from credo.report.theatre_densities import BINS, DENSITIES, bar_masses, mass_above
 
 NUM_STEPS = 24

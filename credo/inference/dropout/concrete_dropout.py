@@ -72,8 +72,8 @@ class ConcreteDropout(DescentMethod):
         return WeightsAndRates(params, dict.fromkeys(self._sites(target, params), logit))
 
     def groups(self, learned: WeightsAndRates) -> tuple[Any, dict[str, Any]]:
-        labels = WeightsAndRates("weights", dict.fromkeys(learned.logits, "rates"))
-        return labels, {"weights": 1.0, "rates": self.rate_speed}
+        of_logits: dict[str, Any] = dict.fromkeys(learned.logits, "rates")
+        return WeightsAndRates("weights", of_logits), {"weights": 1.0, "rates": self.rate_speed}
 
     def loss(
         self, key: Array, target: Target, learned: WeightsAndRates, batch: Batch, progress: Array

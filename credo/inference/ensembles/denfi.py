@@ -7,8 +7,8 @@ An initial fit, then for every new datum or batch, for each member i:
 
 with all data so far (`memory="all"`; r is the radius of the localisation, ∞ by default). With
 `memory="new"` old data are forgotten and live on in the ensemble alone: the new rows, with noise of
-the member's own on their targets where it is known (`Normal(scale=…)`; elsewhere members draw together
-unless inflated), against ½ (θ − θ̃_i)ᵀ P⁻¹ (θ − θ̃_i), P the ensemble's covariance.
+the member's own on their targets where it is known (`Normal(scale=…)`; elsewhere members draw
+together unless inflated), against ½ (θ − θ̃_i)ᵀ P⁻¹ (θ − θ̃_i), P the ensemble's covariance.
 For a linear model with normal noise that is the Kalman filter of a random walk of variance q².
 
 Reference: Ulrych & Šmídl, Deep Ensemble Filter for Active Learning, ÚTIA report 2383, 2020.
@@ -16,7 +16,7 @@ Reference: Ulrych & Šmídl, Deep Ensemble Filter for Active Learning, ÚTIA rep
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -80,9 +80,7 @@ class DEnFi(Wrapper):
         if self.radius == math.inf:
             object.__setattr__(self, "radius", None)
         counts = dict.fromkeys(("size", "num_steps", "update_steps", "batch_size"), COUNT)
-        check_fields(
-            self, inflation=at_least(0), radius=POSITIVE, learning_rate=POSITIVE, **counts
-        )
+        check_fields(self, inflation=at_least(0), radius=POSITIVE, learning_rate=POSITIVE, **counts)
         if self.memory == "new" and self.size < 2:
             raise CredoError('DEnFi: memory="new" needs a size of at least 2, whose spread it uses')
 

@@ -171,4 +171,4 @@ def _approximate(method: Laplace, target: Target, params: Params, data: Batch) -
         "noise_multiplier": jnp.exp(noise / 2),
     }
     posterior = spectrum.build(mean, own_std, stretch)
-    return replace(posterior, linearized=method.linearized), found  # type: ignore[arg-type]
+    return replace(posterior, linearized=method.linearized), found  # type: ignore[type-var]

@@ -103,14 +103,16 @@ class SWAG(DescentMethod):
 
         return at
 
-    def init(self, key: Array, target: Target, params: Params, batch: Batch) -> SWAGState:
+    def init(  # type: ignore[override]
+        self, key: Array, target: Target, params: Params, batch: Batch
+    ) -> SWAGState:
         flat, _ = ravel_pytree(params)
         nothing = jnp.zeros_like(flat)
         ring = jnp.zeros((self.rank, flat.size), flat.dtype)
         descent = super().init(key, target, params, batch)
         return SWAGState(descent, nothing, nothing, ring, jnp.zeros((), jnp.int32))
 
-    def step(
+    def step(  # type: ignore[override]
         self, key: Array, target: Target, state: SWAGState, batch: Batch
     ) -> tuple[SWAGState, Info]:
         descent, info = super().step(key, target, state.descent, batch)
@@ -118,10 +120,10 @@ class SWAG(DescentMethod):
         collects = (past > 0) & (past % self.collect_every == 0)
         return self._collected(state._replace(descent=descent), collects), info
 
-    def is_finished(self, state: SWAGState) -> Array:
+    def is_finished(self, state: Any) -> Array:
         return jnp.zeros((), bool)
 
-    def posterior(
+    def posterior(  # type: ignore[override]
         self, target: Target, states: SWAGState, kept: None
     ) -> LowRankNormal | NormalWeights:
         state = pick(states, 0)

@@ -88,7 +88,8 @@ class ConstantSGD(Method):
     def __post_init__(self) -> None:
         check_chains(
             self, learning_rate=POSITIVE, max_rate=POSITIVE, damping=at_least(0),
-            momentum=between(0, 1, high_included=False), num_warmup=at_least(2), batch_size=at_least(2),
+            momentum=between(0, 1, high_included=False), num_warmup=at_least(2),
+            batch_size=at_least(2),
         )  # fmt: skip
 
     def plan(self, num_rows: int) -> Plan:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -197,7 +198,7 @@ def diagnose(posterior: Samples | Draws, x: Any = None) -> Diagnosis:
     elif isinstance(posterior, Draws):
         raise CredoError("draws of a bare density predict nothing; call diagnose without x")
     else:
-        draws = chain_outputs(posterior, check_inputs(posterior, x))
+        draws = chain_outputs(posterior, jnp.asarray(check_inputs(posterior, x)))
     history = posterior.record.history
     warmup = posterior.record.num_warmup
     after = {name: values[:, warmup:] for name, values in history.items()}

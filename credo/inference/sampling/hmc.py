@@ -77,7 +77,9 @@ class HMC(Method):
     """Trajectories per kept draw."""
 
     def __post_init__(self) -> None:
-        check_chains(self, num_leapfrog=COUNT, trajectory=POSITIVE, jitter=between(0, 1, high_included=False))
+        check_chains(
+            self, num_leapfrog=COUNT, trajectory=POSITIVE, jitter=between(0, 1, high_included=False)
+        )
 
     def plan(self, num_rows: int) -> Plan:
         sync_steps = adaptation.sync_steps(self.num_warmup, self.mass)
@@ -167,7 +169,7 @@ class Phase(NamedTuple):
 
 
 def leapfrog(
-    density, start: Phase, step_size: Array, num_steps: int | Array, scales: Any = None
+    density, start: Phase, step_size: float | Array, num_steps: int | Array, scales: Any = None
 ) -> Phase:
     """`num_steps` leapfrog steps, with one gradient each: a step's last is the next one's first."""
     kick = lambda p, gradient: add(p, adaptation.pull(scales, gradient), 0.5 * step_size)  # noqa: E731

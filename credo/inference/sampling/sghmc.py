@@ -69,8 +69,8 @@ class SGHMC(Method):
 
     def __post_init__(self) -> None:
         check_chains(
-            self, learning_rate=POSITIVE, momentum=between(0, 1, high_included=False), batch_size=COUNT,
-            noise=at_least(0),
+            self, learning_rate=POSITIVE, momentum=between(0, 1, high_included=False),
+            batch_size=COUNT, noise=at_least(0),
         )  # fmt: skip
 
     def plan(self, num_rows: int) -> Plan:

@@ -97,7 +97,8 @@ class SGLD(Method):
 
     def __post_init__(self) -> None:
         check_chains(
-            self, learning_rate=POSITIVE, batch_size=COUNT, delay=POSITIVE, power=between(0.5, 1, low_included=False),
+            self, learning_rate=POSITIVE, batch_size=COUNT, delay=POSITIVE,
+            power=between(0.5, 1, low_included=False),
             num_cycles=COUNT, exploration=between(0, 1, high_included=False), damping=POSITIVE,
             decay=between(0, 1, high_included=False), noise=at_least(0),
         )  # fmt: skip

@@ -154,9 +154,11 @@ def molchanov_negative_kl(log_alpha: Array) -> Array:
 
 def bias_log_prior(target: Target, learned: NoisyWeights) -> Array:
     """log p of the parameters that have no noise."""
-    named = (learned.mean, target.model.prior_scales(learned.mean), target.prior_means(learned.mean))
+    named = (
+        learned.mean,
+        target.model.prior_scales(learned.mean),
+        target.prior_means(learned.mean),
+    )
     values, scales, means = (named_leaves(tree) for tree in named)
     silent = [name for name in values if name not in learned.log_noise]
-    return sum(
-        (normal_log_prob(values[n], scales[n], means[n]) for n in silent), jnp.zeros(())
-    )
+    return sum((normal_log_prob(values[n], scales[n], means[n]) for n in silent), jnp.zeros(()))

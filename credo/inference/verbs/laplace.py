@@ -15,7 +15,7 @@ from credo.inference.normal.curvature import Curvature
 from credo.inference.normal.laplace import Laplace, Layers, Structure, approximate, check_network
 from credo.model import Batch, Model, Target, check_data, check_pair
 from credo.networks import Params
-from credo.posterior import Mixture, Posterior, Record, Samples
+from credo.posterior import Mixture, NoisyNetwork, Posterior, Record, Samples
 
 
 def laplace(
@@ -70,7 +70,7 @@ def laplace(
         before.seconds + time.perf_counter() - began, posterior.record.history,
         target.temperature, num_data=len(batch.x), origin=before.origin,
     )  # fmt: skip
-    return replace(posterior, record=record)
+    return replace(posterior, record=record)  # type: ignore[type-var]
 
 
 def _model_and_params(trained: Any) -> tuple[Model, Params]:
@@ -93,7 +93,9 @@ def _model_and_params(trained: Any) -> tuple[Model, Params]:
                 "credo.MAP, or pass (model, params)"
             )
         return trained.model, jax.tree.map(lambda leaf: leaf[0, 0], trained.draws)
-    return trained.model, trained.params if hasattr(trained, "params") else trained.mean
+    if isinstance(trained, NoisyNetwork):
+        return trained.model, trained.params
+    return trained.model, trained.mean  # type: ignore[attr-defined]
 
 
 def _checked_pair(pair: tuple) -> tuple[Model, Params]:

@@ -90,7 +90,9 @@ def best_relaxed_rate(num_data, mask_temperature, temperature=1.0):
 
 
 def one_weight(num_data):
-    model = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(NOISE), credo.priors.NormalPrior(PRIOR))
+    model = credo.Model(
+        MLP(hidden=()), credo.likelihoods.Normal(NOISE), credo.priors.NormalPrior(PRIOR)
+    )
     return model, credo.model.Target(model, num_data, (1,))
 
 

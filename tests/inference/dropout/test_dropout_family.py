@@ -198,7 +198,9 @@ def test_training_drops_units_or_channels(channelwise):
 )
 def test_after_every_layer_or_only_after_inner_products(name, where, noisy):
     network = LeNet(channels=(2, 3), hidden=(5,), kernel=3)
-    target = credo.model.Target(credo.Model(network, credo.likelihoods.Categorical(3)), 10, (14, 14, 1))
+    target = credo.model.Target(
+        credo.Model(network, credo.likelihoods.Categorical(3)), 10, (14, 14, 1)
+    )
     params = jax.tree.map(lambda leaf: np.zeros(leaf.shape), jax.eval_shape(
         lambda: target.model.init(KEY, (14, 14, 1))
     ))  # fmt: skip

@@ -167,7 +167,9 @@ def test_a_stream_of_single_labels_compiles_once():
 def test_batches_of_an_update_are_drawn_from_the_rows_that_are_there():
     """Padding, whose y is 0, would pull the prediction away from 3."""
     y = np.full(30, 3.0)
-    model = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(1.0), credo.priors.NormalPrior(100.0))
+    model = credo.Model(
+        MLP(hidden=()), credo.likelihoods.Normal(1.0), credo.priors.NormalPrior(100.0)
+    )
     method = credo.DEnFi(size=1, inflation=0.0, learning_rate=0.1, update_steps=600, batch_size=5)
     before = credo.fit(model, (np.ones((3, 1)), np.zeros(3)), method)
     after = credo.update(before, (np.ones((30, 1)), y), key=1)

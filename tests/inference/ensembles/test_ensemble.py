@@ -91,7 +91,9 @@ def test_the_noise_of_a_datum_is_the_same_in_every_batch():
 
 
 def test_learned_noise_is_not_added_to_targets():
-    target = credo.model.Target(dataclasses.replace(MODEL, likelihood=credo.likelihoods.Normal("learned")), 15)
+    target = credo.model.Target(
+        dataclasses.replace(MODEL, likelihood=credo.likelihoods.Normal("learned")), 15
+    )
     batch = Batch(jnp.asarray(X), jnp.asarray(Y), jnp.arange(15))
     assert (
         ensemble.with_noisy_targets(target, jax.random.key_data(jax.random.key(0)), batch) is batch
@@ -119,7 +121,9 @@ def test_adversarial_training_resists_attacks():
     x = np.column_stack([rng.normal(size=300), 0.05 * rng.normal(size=300)])
     y = (x[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int)
     x[:, 1] += 0.05 * (2 * y - 1)  # tells the class, but a step of 0.2 turns it round
-    model = credo.Model(MLP(hidden=()), credo.likelihoods.Bernoulli(), credo.priors.NormalPrior(100.0))
+    model = credo.Model(
+        MLP(hidden=()), credo.likelihoods.Bernoulli(), credo.priors.NormalPrior(100.0)
+    )
     target = credo.model.Target(model, 300, (2,))
 
     def under_attack(step):
@@ -277,7 +281,11 @@ def test_what_members_cannot_do_is_refused_before_the_run(member, options, messa
 def test_members_that_would_all_start_alike_are_refused():
     module = eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0))
     with pytest.raises(credo.CredoError, match="same weights"):
-        credo.fit(credo.Model(module, credo.likelihoods.Categorical(3)), (X, LABELS), credo.Ensemble(SHORT, 2))
+        credo.fit(
+            credo.Model(module, credo.likelihoods.Categorical(3)),
+            (X, LABELS),
+            credo.Ensemble(SHORT, 2),
+        )
     factory = credo.networks.Equinox(lambda key: eqx.nn.MLP(2, 3, 4, 1, key=key))
     model = credo.Model(factory, credo.likelihoods.Categorical(3))
     posterior = credo.fit(model, (X, LABELS), credo.Ensemble(SHORT, 2))
@@ -307,7 +315,9 @@ def test_an_ensemble_is_extended_at_its_own_temperature():
 
 
 def test_an_unknown_member_is_refused_at_once():
-    with pytest.raises(credo.CredoError, match=r"'dropuot' is not a method.*did you mean 'dropout'"):
+    with pytest.raises(
+        credo.CredoError, match=r"'dropuot' is not a method.*did you mean 'dropout'"
+    ):
         credo.Ensemble("dropuot")
 
 

@@ -45,7 +45,9 @@ FULL_BATCH = {"schedule": "constant", "batch_size": 40, "num_steps": 1500}
 
 def test_linear_model_is_ridge_regression():
     actual = mode(
-        credo.likelihoods.Normal(NOISE), VALUES, credo.MAP(learning_rate=0.2, optimizer="sgd", **FULL_BATCH)
+        credo.likelihoods.Normal(NOISE),
+        VALUES,
+        credo.MAP(learning_rate=0.2, optimizer="sgd", **FULL_BATCH),
     )
     np.testing.assert_allclose(actual, ridge(NOISE**2 / PRIOR**2), rtol=1e-8)
     for planted in (0.0, 40 * NOISE**2 / PRIOR**2, 2 * NOISE**2 / PRIOR**2):
@@ -60,14 +62,18 @@ def test_a_temperature_leaves_the_mode_where_it_is():
 
 def test_logistic_model_is_newtons_solution():
     method = credo.MAP(learning_rate=0.5, optimizer="momentum", **FULL_BATCH)
-    np.testing.assert_allclose(mode(credo.likelihoods.Bernoulli(), LABELS, method), newton(), rtol=1e-8)
+    np.testing.assert_allclose(
+        mode(credo.likelihoods.Bernoulli(), LABELS, method), newton(), rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 @pytest.mark.parametrize("batch_size", [40, 8])
 def test_gradient_is_that_of_the_log_joint(temperature, batch_size):
     """One step of plain SGD moves by −learning rate × ∇(−log joint / N), whatever the batch."""
-    model = credo.Model(MLP(hidden=(5,)), credo.likelihoods.Bernoulli(), credo.priors.NormalPrior(PRIOR))
+    model = credo.Model(
+        MLP(hidden=(5,)), credo.likelihoods.Bernoulli(), credo.priors.NormalPrior(PRIOR)
+    )
     target = credo.model.Target(model, 40, (3,), temperature)
     params = model.init(jax.random.key(0), (3,))
     batch = Batch(X[:batch_size], LABELS[:batch_size])

@@ -58,7 +58,9 @@ def test_kl_to_a_scale_mixture(temperature):
         return {"network": {"w": jnp.full((1, 1), value)}, "likelihood": {}}
 
     exact = integrate.quad(integrand, 0.3 - 2.4, 0.3 + 2.4, points=[0, 0.3], limit=200)[0]
-    target = credo.model.Target(credo.Model(MLP(hidden=()), credo.likelihoods.Normal()), 9, (1,), temperature)
+    target = credo.model.Target(
+        credo.Model(MLP(hidden=()), credo.likelihoods.Normal()), 9, (1,), temperature
+    )
     estimate = jax.jit(
         jax.vmap(lambda key: method._kl(key, target, parts(0.3), parts(np.log(0.2))))
     )
@@ -72,7 +74,9 @@ NUM_DATA, PRIOR, NOISE = 40, 0.7, 0.3
 X = RNG.normal(size=(NUM_DATA, 3)) @ np.array([[1, 0.6, 0], [0, 1, 0.3], [0, 0, 1]])
 Y = X @ np.array([1.0, -0.5, 0.2]) + 0.3 + NOISE * RNG.normal(size=NUM_DATA)
 DESIGN = np.column_stack([X, np.ones(NUM_DATA)])
-MODEL = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(NOISE), credo.priors.NormalPrior(PRIOR))
+MODEL = credo.Model(
+    MLP(hidden=()), credo.likelihoods.Normal(NOISE), credo.priors.NormalPrior(PRIOR)
+)
 
 
 def tree(vector):

@@ -187,7 +187,9 @@ def learned_log_alpha(posterior):
 def test_irrelevant_weights_are_removed_and_the_others_stay(initial):
     """From -10 too: a bound on log α must not stop the KL from reaching such a weight."""
     posterior = fit(regression(), per="weight", initial_log_alpha=initial)
-    np.testing.assert_array_equal(learned_log_alpha(posterior) > 3, np.abs(WEIGHTS) < STANDARD_ERROR)
+    np.testing.assert_array_equal(
+        learned_log_alpha(posterior) > 3, np.abs(WEIGHTS) < STANDARD_ERROR
+    )
     pruned = posterior.pruned()
     assert pruned.sparsity() == 0.7 and posterior.sparsity() == 0.0
     weights = np.asarray(pruned.mean["network"]["dense0"]["w"])[:, 0]
