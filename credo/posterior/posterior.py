@@ -66,25 +66,23 @@ class Posterior(Saveable):
     def weight_moments(self, num_draws: int, key: Array) -> tuple[Params, Params]:
         """Mean and standard deviation of every weight of the network, over draws."""
         count = min(num_draws, self.num_draws or num_draws)
-        drawn = self.sample(key, count)
-
+        drawn, shares = self.sample(key, count), self.draw_weights(count)
+        shares = jnp.full(count, 1 / count) if shares is None else shares
         # From the first draw on: the squares of large means would cancel.
         first = self.realize(jax.tree.map(lambda leaf: leaf[0], drawn))[0]["network"]
 
-        def add(sums: tuple[Params, Params], draw: Any) -> tuple[tuple[Params, Params], None]:
+        def add(sums: tuple[Params, Params], one: Any) -> tuple[tuple[Params, Params], None]:
+            draw, share = one
             weights = self.realize(draw)[0]["network"]
-            shifted = jax.tree.map(jnp.subtract, weights, first)
-            squares = jax.tree.map(jnp.square, shifted)
-            return jax.tree.map(jnp.add, sums, (shifted, squares)), None
+            shifts = jax.tree.map(jnp.subtract, weights, first)
+            squares = jax.tree.map(jnp.square, shifts)
+            new = jax.tree.map(lambda part: (share * part).astype(part.dtype), (shifts, squares))
+            return jax.tree.map(jnp.add, sums, new), None
 
         zeros = jax.tree.map(jnp.zeros_like, first)
-        (shifts, squares), _ = jax.lax.scan(add, (zeros, zeros), drawn)
-
-        def spread(shift: Array, square: Array) -> Array:
-            return jnp.sqrt(jnp.maximum(square / count - jnp.square(shift / count), 0.0))
-
-        mean = jax.tree.map(lambda origin, shift: origin + shift / count, first, shifts)
-        std = jax.tree.map(spread, shifts, squares)
+        (shift, square), _ = jax.lax.scan(add, (zeros, zeros), (drawn, shares))
+        mean = jax.tree.map(jnp.add, first, shift)
+        std = jax.tree.map(lambda s, q: jnp.sqrt(jnp.maximum(q - s**2, 0.0)), shift, square)
         return mean, std
 
     def as_prior(

@@ -207,6 +207,19 @@ def test_a_posterior_becomes_a_prior():
     jax.tree.map(np.testing.assert_array_equal, (exact.mean, exact.scale), (MEAN, SCALE))
 
 
+def test_draws_that_count_differently_make_a_prior_by_their_weights():
+    draws = random_like(jax.tree.map(lambda leaf: np.zeros((1, 3, *leaf.shape)), PARAMS_2))
+    weights = jnp.array([[0.5, 0.3, 0.2]])
+    prior = Samples(MODEL, draws, Record((2,)), weights).as_prior()
+    for name, layer in draws["network"].items():
+        for part, leaf in layer.items():
+            mean = np.average(leaf[0], axis=0, weights=weights[0])
+            variance = np.average((leaf[0] - mean) ** 2, axis=0, weights=weights[0])
+            np.testing.assert_allclose(prior.mean[name][part], mean)
+            np.testing.assert_allclose(prior.scale[name][part], np.sqrt(variance))
+            assert not np.allclose(leaf[0].mean(axis=0), mean)  # planted: all alike
+
+
 def test_one_network_has_no_scale_of_its_own():
     posterior = credo.fit(MODEL, (X, Y), credo.MAP(num_steps=5))
     with pytest.raises(credo.CredoError, match=r"as_prior\(scale=0.1\)"):
