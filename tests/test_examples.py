@@ -50,9 +50,11 @@ def test_a_wrong_example_is_caught(capsys):
     assert failures([wrong]) == 1
 
 
-def test_readme(tmp_path, monkeypatch):
-    if not (ROOT / "README.md").exists():
-        pytest.skip("no README.md beside the tests")
+@pytest.mark.parametrize("page", ["README.md", "docs/models.md", "docs/data.md"])
+def test_pages(page, tmp_path, monkeypatch):
+    """The Python blocks of a page run, one after the other (`py` marks what is shown only)."""
+    if not (ROOT / page).exists():
+        pytest.skip(f"no {page} beside the tests")
     monkeypatch.chdir(tmp_path)
     plan = Descent.plan
 
@@ -60,9 +62,9 @@ def test_readme(tmp_path, monkeypatch):
         return plan(self, num_rows)._replace(num_steps=50, num_warmup=50)
 
     monkeypatch.setattr(Descent, "plan", short)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     assert blocks
-    exec(compile("\n".join(blocks), "README.md", "exec"), {})
+    exec(compile("\n".join(blocks), page, "exec"), {})
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
