@@ -73,6 +73,11 @@ class Method(Algorithm):
         return 0.0
 
     @property
+    def can_be_member(self) -> bool:
+        """Whether another method may run its steps: not where its setup is its own."""
+        return type(self).setup is Method.setup
+
+    @property
     def gives_draws(self) -> bool:
         """Whether the posterior is draws of weights, such as one network or a chain."""
         return False
@@ -118,6 +123,14 @@ class Wrapper(Method):
     def divergence_hint(self) -> str:
         return self.inner.divergence_hint()
 
+    def adapted(self, model: Model, units: Units, x: Any) -> tuple[Model, Units]:
+        return self.inner.adapted(model, units, x)
+
+    def setup(
+        self, target: Target, source: Source, rows: Batch, units: Units, key: int | Array
+    ) -> Setup:
+        return Setup(self, target, source)  # see `can_be_member`
+
     def posterior(self, target: Target, states: Any, kept: Any) -> Posterior:
         return self.inner.posterior(target, states, kept)
 
@@ -132,6 +145,10 @@ class Wrapper(Method):
     @property
     def finishes_on_all_rows(self) -> bool:
         return self.inner.finishes_on_all_rows
+
+    @property
+    def can_be_member(self) -> bool:
+        return self.inner.can_be_member
 
     @property
     def held_out_fraction(self) -> float:

@@ -38,11 +38,14 @@ class Row(NamedTuple):
     """Fields that may be negative."""
     linear: bool = False
     """Takes only models that are linear with normal noise, and needs no random numbers."""
+    alone: bool = False
+    """Is an ensemble itself, and no member of one."""
 
 
 SHORT = {"num_steps": 40, "batch_size": 8}
 CHAINS = {"num_samples": 5, "num_warmup": 10, "num_chains": 2, "thin": 2}
 ROWS = {
+    "auto": Row(credo.Auto(num_folds=2, num_steps=40, batch_size=8, width=6), alone=True),
     "map": Row(credo.MAP(**SHORT)),
     "dropout": Row(credo.Dropout(input_rate=0.1, **SHORT), needs_sites=True),
     "gaussian-dropout": Row(credo.GaussianDropout(input_alpha=0.1, **SHORT), needs_sites=True),
@@ -75,6 +78,7 @@ MODEL = credo.Model(MLP(hidden=(6,)), credo.likelihoods.Categorical(3))
 LINEAR = credo.Model(MLP(hidden=()), credo.likelihoods.Normal(0.5))
 
 every_method = pytest.mark.parametrize("name", ROWS)
+every_member = pytest.mark.parametrize("name", [n for n, row in ROWS.items() if not row.alone])
 
 
 def model_of(name):
@@ -198,7 +202,7 @@ def apply_linear(params, x):
 
 @every_method
 def test_any_pytree_and_a_likelihood_with_parameters(name):
-    method, needs_sites, _, linear = ROWS[name]
+    method, needs_sites, _, linear, _ = ROWS[name]
     model = credo.Model(Functions(init, apply), credo.likelihoods.Normal("learned", 2))
     if linear:
         with pytest.raises(credo.CredoError, match="Normal"):
@@ -265,7 +269,7 @@ def ensemble_of(name):
     return credo.Ensemble(ROWS[name].method, size=2)
 
 
-@every_method
+@every_member
 def test_an_ensemble_tells_of_its_members_what_they_tell(name):
     method, ensemble = ROWS[name].method, ensemble_of(name)
     told = ("finishes_on_all_rows", "held_out_fraction", "gives_draws", "has_acceptance")
@@ -275,7 +279,7 @@ def test_an_ensemble_tells_of_its_members_what_they_tell(name):
     assert plan == own._replace(num_chains=2 * own.num_chains)
 
 
-@every_method
+@every_member
 def test_members_of_an_ensemble_are_finished_as_alone(name):
     """`posterior`, `keep`, `synchronize` and `finish` of the member make what they make alone."""
     posterior, _ = wrapped(name)
@@ -288,7 +292,7 @@ def test_members_of_an_ensemble_are_finished_as_alone(name):
     assert np.isfinite(probs(posterior)).all()
 
 
-@every_method
+@every_member
 def test_an_ensemble_warns_as_its_members_do(name):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -297,7 +301,7 @@ def test_an_ensemble_warns_as_its_members_do(name):
     assert wrapped(name)[1] == warned
 
 
-@every_method
+@every_member
 def test_an_ensemble_resumes_is_saved_and_loaded(name, tmp_path, monkeypatch):
     posterior, _ = wrapped(name)
     save = Checkpoint.save
@@ -332,6 +336,12 @@ def test_an_ensemble_refuses_what_its_members_refuse(name):
             credo.fit(CURVED, (X, X[:, :2]), method)
         refusals.append(str(refused.value))
     assert refusals[0] == refusals[1]
+
+
+def test_what_is_an_ensemble_already_is_no_member():
+    for name in [n for n, row in ROWS.items() if row.alone]:
+        with pytest.raises(credo.CredoError, match="an ensemble of its own"):
+            credo.Ensemble(ROWS[name].method)
 
 
 def test_an_ensemble_of_exact_members_refuses_a_nonlinear_network():
@@ -390,6 +400,7 @@ class Forgetful(Around):
 def test_a_wrapper_passes_every_hook_on_as_it_is():
     found = answers(Around())
     del found["check"]  # gives nothing
+    del found["setup"]  # of an inner method with its own, which is refused
     for hook, answer in found.items():
         assert answer == hook or answer[0] == hook
     assert answers(Forgetful())["divergence_hint"] != found["divergence_hint"]

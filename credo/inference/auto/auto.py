@@ -41,9 +41,10 @@ from credo.inference.auto.members import Member, Members, MemberState, params_of
 from credo.inference.method import Method, Setup
 from credo.keys import as_key
 from credo.model import DEFAULT_NETWORK, Model, Normal, NormalMixture, Target
-from credo.networks import MLP, TabularNetwork
+from credo.networks import MLP, Params, TabularNetwork
 from credo.posterior import Record, Samples
 
+IGNORANCE = 1e-4  # the weight of a member that knows nothing
 LEAST_WEIGHT = 1e-3  # of a kind that is kept
 OFF = -1e9  # the logit of a part of a mixture that is switched off
 
@@ -125,8 +126,11 @@ class Auto(Method):
         weights /= weights.sum()
         each = np.repeat(weights / folds.num_folds, folds.num_folds)
         kept = np.flatnonzero(each)
-        draws = jax.tree.map(lambda leaf: leaf[kept], decision.draws)
-        found = replace(posterior, draws=draws, weights=jnp.asarray(each[kept])[:, None])
+        draws = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], decision.draws)
+        if isinstance(folds.target.model.network, TabularNetwork):
+            draws, each = _with_ignorance(draws), np.append((1 - IGNORANCE) * each[kept], IGNORANCE)
+        draws = jax.tree.map(jnp.asarray, draws)
+        found = replace(posterior, draws=draws, weights=jnp.asarray(each[each > 0], float)[:, None])
         note = _note(folds, chosen, weights, decision.correction)
         return replace(found, record=replace(posterior.record, notes=(note,)))
 
@@ -136,6 +140,18 @@ class Auto(Method):
 
     def _folds(self, num_rows: int) -> int:
         return max(2, min(self.num_folds, num_rows // 2))
+
+
+def _with_ignorance(draws: Params) -> Params:
+    """One more draw whose weights are 0: all classes alike, or a normal of unit scale.
+
+    It counts next to nothing, and keeps the surprise of a row bounded that all members misjudge.
+    """
+
+    def extended(leaf: np.ndarray) -> np.ndarray:
+        return np.concatenate([leaf, np.zeros_like(leaf[:1])])
+
+    return jax.tree.map(extended, draws)
 
 
 def kinds_of(model: Model) -> tuple[Kind, ...]:

@@ -19,17 +19,18 @@ class Kind(NamedTuple):
     """Of a normal mixture; None: all."""
 
 
-PLAIN = Kind("plain", ("plain", "flags"), 1e-2, length=0.5)
+PLAIN = Kind("plain", ("plain", "flags"), 1e-2, length=0.4)
 STEPS = Kind("steps", ("plain", "steps", "flags"), 3e-3)
-SCORES = Kind("scores", ("scores", "flags"), 5e-3)
-ADDITIVE = Kind("additive", ("steps", "flags"), 1e-2, decay=0.05, is_linear=True)
-LINEAR = Kind("linear", ("plain", "flags"), 1e-2, decay=0.05, is_linear=True)
-ONE_PART = STEPS._replace(name="one-part", num_parts=1)
+SHORT = STEPS._replace(name="steps, short", length=0.16)
+SCORES = Kind("scores", ("scores", "flags"), 5e-3, length=0.4)
+ONE_PART = STEPS._replace(name="one normal", length=0.4, num_parts=1)
+ADDITIVE = Kind("additive", ("steps", "flags"), 1e-2, length=0.4, decay=0.05, is_linear=True)
+LINEAR = Kind("linear", ("plain", "flags"), 1e-2, length=0.4, decay=0.05, is_linear=True)
+
+CLASSES = (PLAIN, STEPS, SHORT, SCORES, ADDITIVE, LINEAR)
+QUANTITIES = (PLAIN, STEPS, SHORT, SCORES, ONE_PART, ADDITIVE, LINEAR)
 NETWORKS = (Kind("slower", (), 1e-3), Kind("faster", (), 3e-3))
 """For networks that take no features of tables."""
-
-CLASSES = (PLAIN, STEPS, SCORES, ADDITIVE, LINEAR)
-QUANTITIES = (PLAIN, STEPS, SCORES, ONE_PART, ADDITIVE)
 
 NUM_FOLDS = 4
 
@@ -43,7 +44,7 @@ class Budget(NamedTuple):
 
 def budget(num_rows: int) -> Budget:
     """More rows: longer runs with larger batches."""
-    steps = 1200 if num_rows < 400 else 2000
+    steps = 1000 if num_rows < 400 else 2000
     for limit, batch in ((500, 32), (1500, 64), (6000, 128)):
         if num_rows < limit:
             return Budget(steps, batch)

@@ -15,8 +15,10 @@ from credo.model import Batch, Target
 from credo.networks import Noise, Params, TabularNetwork, no_noise, site_shapes
 from credo.networks.noise import bernoulli
 
-NUM_LOOKS = 25  # at its own fold, in a member's run
+NUM_LOOKS = 50  # at its own fold, in a member's run
 AVERAGE = 0.97  # memory of the running average of weights
+PATIENCE = 2.5  # a member ends when it has gone on for so many times its best number of steps
+LEAST_PATIENCE = 0.1  # ... and for this share of the steps
 WARMUP = 0.05  # share of the steps in which the learning rate grows
 
 
@@ -41,6 +43,7 @@ class MemberState(NamedTuple):
     best: Float[Array, " p"]
     """The average that predicted the member's fold best."""
     best_loss: Array
+    best_step: Array
     last_loss: Array
     step: Array
     key: Array
@@ -68,8 +71,8 @@ class Members(Algorithm):
         worst = jnp.asarray(jnp.inf, weights.dtype)
         start = jnp.zeros((), jnp.int32)
         return MemberState(
-            weights, memory, weights, weights, worst, worst, start, jax.random.key_data(row_key),
-            member,
+            weights, memory, weights, weights, worst, start, worst, start,
+            jax.random.key_data(row_key), member,
         )  # fmt: skip
 
     def step(
@@ -98,7 +101,9 @@ class Members(Algorithm):
         return state, info | {"validation_nll": state.last_loss}
 
     def is_finished(self, state: MemberState) -> Array:
-        return state.step >= jnp.ceil(state.member.length * self.num_steps)
+        length = state.member.length * self.num_steps
+        patience = PATIENCE * state.best_step + LEAST_PATIENCE * length
+        return (state.step >= jnp.ceil(length)) | (state.step > patience)
 
     def divergence_hint(self) -> str:
         return "look for extreme values among the targets, or choose a method with a learning rate"
@@ -192,5 +197,6 @@ def _look(folds: Folds, state: MemberState) -> MemberState:
     return state._replace(
         best=jnp.where(is_better, state.average, state.best),
         best_loss=jnp.where(is_better, loss, state.best_loss),
+        best_step=jnp.where(is_better, state.step, state.best_step),
         last_loss=loss,
     )

@@ -82,7 +82,8 @@ class Ensemble(Wrapper):
         try:
             if not isinstance(self.member, str):
                 object.__setattr__(self, "member", self.inner)  # an instance also for a class
-            self.inner  # noqa: B018
+            if not self.inner.can_be_member:
+                raise CredoError("it makes an ensemble of its own; use it alone")
         except CredoError as error:
             raise CredoError(
                 f"Ensemble: {self.member!r} is not a method that can be a member: {error}"
