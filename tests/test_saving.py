@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import credo
 from credo import files
 from credo.data import TableEncoder, Units, fit_encoder
 from credo.likelihoods import Bernoulli, Categorical, Normal
-from credo.networks import MLP
+from credo.networks import MLP, Functions, LeNet
 from credo.posterior import (
     DenseNormal,
     Draws,
@@ -27,7 +29,7 @@ from credo.posterior import (
     Record,
     Samples,
 )
-from credo.priors import FanInPrior, LayerPrior
+from credo.priors import FanInPrior, LayerPrior, NormalPrior
 from credo.struct import same
 
 RNG = np.random.default_rng(0)
@@ -37,14 +39,18 @@ FRAME = pd.DataFrame(
 ENCODER = fit_encoder(FRAME, "y")
 
 
-def record(**more):
-    history = {"loss": np.arange(6.0).reshape(2, 3), "energy": np.array([[np.inf, np.nan]])}
+def record(input_shape=(3,), **more):
+    history = {
+        "loss": np.arange(6.0).reshape(2, 3),
+        "energy": np.array([[np.inf, np.nan]]),
+        "divergent": np.zeros((2, 3), bool),
+    }
     facts = {"method": "hmc", "options": {"rate": 0.5, "member": {"method": "map"}, "none": None}}
-    return Record((3,), seconds=1.5, history=history, num_data=7, **facts, **more)
+    return Record(input_shape, seconds=1.5, history=history, num_data=7, **facts, **more)
 
 
-def normal_params(model, *axes):
-    template = jax.eval_shape(lambda: model.init(jax.random.key(0), (3,)))
+def normal_params(model, *axes, input_shape=(3,)):
+    template = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape))
     return jax.tree.map(
         lambda leaf: jnp.asarray(RNG.normal(size=(*axes, *leaf.shape)), jnp.float32), template
     )
@@ -98,10 +104,7 @@ def name_of(thing):
     return type(thing).__name__
 
 
-@pytest.mark.parametrize("thing", THINGS, ids=name_of)
-def test_what_is_saved_comes_back(thing, tmp_path):
-    credo.save(thing, tmp_path / "file")
-    found = credo.load(tmp_path / "file")
+def assert_same(found, thing):
     assert type(found) is type(thing) and same(found, thing)
     stored = [
         dataclasses.replace(each.record, history={}, units=Units()) for each in (found, thing)
@@ -109,6 +112,157 @@ def test_what_is_saved_comes_back(thing, tmp_path):
     assert stored[0] == stored[1] and same(found.record.units, thing.record.units)
     for name, values in thing.record.history.items():
         np.testing.assert_array_equal(found.record.history[name], values, strict=True)
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=name_of)
+def test_what_is_saved_comes_back(thing, tmp_path):
+    credo.save(thing, tmp_path / "file")
+    assert_same(credo.load(tmp_path / "file"), thing)
+
+
+@dataclass(frozen=True)
+class Cauchy(Normal):
+    """A likelihood of the user's own."""
+
+
+SMALL = MLP(hidden=(3,), activation="tanh")
+MODELS = [
+    credo.Model(SMALL, Categorical(3), LayerPrior({"dense0": 0.5, "dense1": 2.0})),
+    credo.Model(SMALL, Bernoulli(), FanInPrior(1.5)),
+    credo.Model(SMALL, Normal(0.3, num_targets=2), NormalPrior(0.7)),
+    credo.Model(SMALL, Normal("learned", 2)),
+    credo.Model(SMALL, Normal("by_input", 2)),
+    credo.Model(SMALL, Cauchy(0.3)),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: repr(model.likelihood))
+def test_every_part_of_a_model_comes_back(model, tmp_path):
+    units = Units(classes=("a", "ä", 'quo"te')) if model is MODELS[0] else Units()
+    thing = Samples(model, normal_params(model, 2, 3), record(units=units))
+    credo.save(thing, tmp_path / "file")
+    found = credo.load(tmp_path / "file")
+    assert_same(found, thing)
+    assert found.model == model
+
+
+def test_a_noisy_convolutional_network_comes_back(tmp_path):
+    model = credo.Model(LeNet(channels=(2, 3), hidden=(4,), kernel=3), Categorical(3))
+    params = normal_params(model, input_shape=(14, 14, 1))
+    rates = {"conv1": jnp.asarray(0.5), "dense1": jnp.asarray(0.1)}
+    thing = NoisyNetwork(model, params, rates, "bernoulli", True, record((14, 14, 1)))
+    credo.save(thing, tmp_path / "file")
+    found = credo.load(tmp_path / "file")
+    assert_same(found, thing)
+    assert found.model == model
+    assert found.channelwise is True and list(found.rates) == list(rates)
+
+
+def own_network(width):
+    return Functions(
+        lambda key: {"w": jax.random.normal(key, (3, width))},
+        lambda params, x: jnp.tanh(x @ params["w"]).sum(axis=1, keepdims=True),
+    )
+
+
+def test_a_network_of_ones_own_must_be_given_again(tmp_path):
+    network, path = own_network(4), tmp_path / "file"
+    model = credo.Model(network, Normal())
+    thing = Samples(model, normal_params(model, 2, 3), record())
+    credo.save(thing, path)
+    assert_same(credo.load(path, network=network), thing)
+    with pytest.raises(credo.CredoError, match=r"network of your own.*network="):
+        credo.load(path)
+    for other in (own_network(5), MLP(hidden=(4,))):
+        with pytest.raises(credo.CredoError, match="network"):
+            credo.load(path, network=other)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda metadata: metadata.update(format=99), "format 99"),
+        (lambda metadata: metadata["content"].update({"class": "Flow"}), "class Flow"),
+        (
+            lambda metadata: metadata["content"]["fields"]["model"]["fields"].update(
+                network={"class": "Transformer", "fields": {}}
+            ),
+            "class Transformer",
+        ),
+    ],
+)
+def test_a_file_of_a_later_credo_is_refused(change, words, tmp_path):
+    credo.save(THINGS[0], tmp_path / "file")
+    arrays, metadata = files.load_arrays(tmp_path / "file")
+    change(metadata)
+    files.save_arrays(tmp_path / "later", arrays, metadata)
+    with pytest.raises(credo.CredoError, match=words):
+        credo.load(tmp_path / "later")
+
+
+def test_other_files_are_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"w": np.zeros(3)}, tmp_path / "plain")
+    files.save_arrays(tmp_path / "checkpoint", {}, {"fingerprint": "0", "step": 3})
+    (tmp_path / "text").write_text("a,b\n1,2\n")
+    (tmp_path / "empty").touch()
+    for name in ("plain", "checkpoint", "text", "empty", "missing", "."):
+        with pytest.raises(credo.CredoError):
+            credo.load(tmp_path / name)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The bytes of a file as credo writes it."""
+    path = tmp_path_factory.mktemp("written") / "file"
+    credo.save(THINGS[1], path)
+    return path.read_bytes()
+
+
+def is_refused(content, path):
+    path.write_bytes(content)
+    try:
+        credo.load(path)
+    except credo.CredoError:
+        return True
+    return False
+
+
+SHARED_FOLDER = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@SHARED_FOLDER
+@given(data=st.data())
+def test_any_altered_byte_is_noticed(data, written, tmp_path):
+    position = data.draw(st.integers(0, len(written) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != written[position]))
+    altered = written[:position] + bytes([byte]) + written[position + 1 :]
+    # Blanks behind the header mean nothing, and stay blanks where they become tabs or line ends.
+    header_end = 8 + int.from_bytes(written[:8], "little")
+    padding = len(written[8:header_end].rstrip())
+    blank = 8 + padding <= position < header_end and bytes([byte]).isspace()
+    assert is_refused(altered, tmp_path / "altered") or blank
+
+
+@SHARED_FOLDER
+@given(data=st.data())
+def test_any_cut_or_addition_is_noticed(data, written, tmp_path):
+    cut = data.draw(st.integers(0, len(written) - 1))
+    assert is_refused(written[:cut], tmp_path / "cut")
+    assert is_refused(written + data.draw(st.binary(min_size=1)), tmp_path / "longer")
+
+
+@SHARED_FOLDER
+@given(noise=st.binary(max_size=300))
+def test_noise_is_no_model(noise, tmp_path):
+    assert is_refused(noise, tmp_path / "noise")
+
+
+def test_the_file_as_written_is_accepted(written, tmp_path):
+    assert not is_refused(written, tmp_path / "file")
 
 
 def test_draws_of_a_density_come_back(tmp_path):
