@@ -101,6 +101,12 @@ def params_of(weight):
     return {"network": {"dense0": layer}, "likelihood": {}}
 
 
+def prior_constant(params):
+    """−log p(θ) of weights at 0, which the loss has and the formulas leave out."""
+    size = sum(leaf.size for leaf in jax.tree.leaves(params["network"]))
+    return size * (0.5 * np.log(2 * np.pi) + np.log(PRIOR))
+
+
 def test_the_objective_is_the_enumerated_one():
     """At a low temperature; the sign of the entropy is the one that draws p towards ½."""
     num_data, weight, rate = 12, 0.8, 0.3
@@ -111,6 +117,7 @@ def test_the_objective_is_the_enumerated_one():
     state = method.init(jax.random.key(0), target, params_of(weight), batch)
     loss = jax.jit(jax.vmap(lambda key: method.step(key, target, state, batch)[1]["loss"]))
     losses = num_data * np.asarray(loss(jax.random.split(jax.random.key(2), 40_000)))
+    losses -= prior_constant(params_of(weight))
     assert agree(losses, enumerated(weight, rate, num_data))
     assert not agree(losses, enumerated(weight, rate, num_data, entropy_sign=-1.0))
     assert not agree(losses, enumerated(weight, 1 - rate, num_data))
@@ -173,7 +180,7 @@ def loss_without_weights(network, input_shape, bias=0.0, **options):
     batch = Batch(jnp.ones((4, *input_shape)), jnp.arange(4) % 3)
     state = method.init(jax.random.key(0), target, params, batch)
     info = jax.jit(lambda state: method.step(jax.random.key(0), target, state, batch)[1])(state)
-    return 50 * float(info["loss"] - info["nll"]), params
+    return 50 * float(info["loss"] - info["nll"]) - prior_constant(params), params
 
 
 ENTROPY = float(special.entr(0.3) + special.entr(0.7))
