@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.shapes import check_shapes_of
+
 os.environ["JAX_PLATFORMS"] = "cpu"
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder of the process they serve
     _cache = tempfile.TemporaryDirectory(prefix="credo-tests-", ignore_cleanup_errors=True)
     os.environ["CREDO_CACHE"] = _cache.name  # the user's own cache stays untouched
+
+check_shapes_of("credo")  # before anything imports it
 
 
 @pytest.fixture(scope="module", autouse=True)
