@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises: a method, a likelihood, a saveable model and a source, one file each.
+"""What CONTRIBUTING.md promises: a method, a likelihood, a saveable model, a source, a file each.
 
 Each part of this module is such a file, written against the public interface and nothing else; the
 tests fit, predict, save, load and resume with it. No file of credo is touched.
@@ -148,7 +148,9 @@ def test_a_likelihood_is_a_file(tmp_path):
     rest = np.arange(40) % 10 != 0
     predicted = credo.predict(posterior, X)
     assert np.abs(predicted.mean - Y)[rest].mean() < 0.5
-    normal = credo.fit(dataclasses.replace(MODEL, likelihood=credo.likelihoods.Normal()), (X, spoilt), method)
+    normal = credo.fit(
+        dataclasses.replace(MODEL, likelihood=credo.likelihoods.Normal()), (X, spoilt), method
+    )
     assert np.abs(credo.predict(normal, X).mean - Y)[rest].mean() > 1  # the control
     low, high = predicted.interval(0.9)
     assert np.mean((low <= Y) & (high >= Y)) > 0.9

@@ -121,11 +121,13 @@ def attacks():
 
     network, record = ("model", "network"), ("record",)
     yield "20,000 layers", put(*network, "hidden", value=many(2, 20_000))
-    yield "20,000 layers, the first true", put(
-        *network, "hidden", value={"tuple": [True] + [2] * 20_000}
+    yield (
+        "20,000 layers, the first true",
+        put(*network, "hidden", value={"tuple": [True] + [2] * 20_000}),
     )
-    yield "20,000 layers, the first 2.0", put(
-        *network, "hidden", value={"tuple": [2.0] + [2] * 20_000}
+    yield (
+        "20,000 layers, the first 2.0",
+        put(*network, "hidden", value={"tuple": [2.0] + [2] * 20_000}),
     )
     yield "20,000 layers in a list", put(*network, "hidden", value=many(2, 20_000, "list"))
     yield "10⁹ units", put(*network, "hidden", value={"tuple": [10**9]})
@@ -135,21 +137,26 @@ def attacks():
     yield "60 axes", put(*record, "input_shape", value=many(3, 60))
     yield "no axis", put(*record, "input_shape", value={"tuple": []})
     yield "10⁹ targets", put("model", "likelihood", "num_targets", value=10**9)
-    yield "10⁹ × 10⁹ targets", put(
-        "model", "likelihood", "num_targets", value={"tuple": [10**9] * 6}
+    yield (
+        "10⁹ × 10⁹ targets",
+        put("model", "likelihood", "num_targets", value={"tuple": [10**9] * 6}),
     )
-    yield "a million options", put(
-        *record, "options", value={"dict": {str(i): i for i in range(1_000_000)}}
+    yield (
+        "a million options",
+        put(*record, "options", value={"dict": {str(i): i for i in range(1_000_000)}}),
     )
-    yield "a million texts", put(*record, "options", value={"dict": {"a": many("x", 10**6, "list")}})
+    texts = {"dict": {"a": many("x", 10**6, "list")}}
+    yield "a million texts", put(*record, "options", value=texts)
     yield "a long name", put(*record, "method", value="x" * 10**6)
     yield "a name of two lines", put(*record, "method", value="map\nmap")
-    yield "options that are a class", put(
-        *record, "options", value={"dict": {"a": {"class": "MLP", "fields": {}}}}
+    yield (
+        "options that are a class",
+        put(*record, "options", value={"dict": {"a": {"class": "MLP", "fields": {}}}}),
     )
     yield "options that are code", put(*record, "options", value={"dict": {"a": {"missing": "f"}}})
-    yield "a history of one axis", put(
-        *record, "history", value={"dict": {"loss": {"array": "record/history/loss"}}}
+    yield (
+        "a history of one axis",
+        put(*record, "history", value={"dict": {"loss": {"array": "record/history/loss"}}}),
     )
     yield "a factor of 0", put(*record, "units", "factor", value=0.0)
     yield "a factor of 10³⁰⁰", put(*record, "units", "factor", value=1e300)
@@ -160,26 +167,45 @@ def attacks():
     yield "one class twice", put(*record, "units", "classes", value={"tuple": ["a", "a"]})
     encoder = (*record, "units", "inputs")
     yield "no columns", put(*encoder, "numeric", value={"tuple": []})
-    yield "a column too many", lambda content: at(content, *encoder)["fields"]["numeric"][
-        "tuple"
-    ].append(at(content, *encoder)["fields"]["numeric"]["tuple"][0])
-    yield "a column of the target's name", lambda content: at(content, *encoder)["fields"][
-        "numeric"
-    ]["tuple"][0]["fields"].update(name="y")
-    yield "a column filled with NaN", lambda content: at(content, *encoder)["fields"]["numeric"][
-        "tuple"
-    ][0]["fields"].update(fill={"number": "nan"})
-    yield "a column of scale 0", lambda content: at(content, *encoder)["fields"]["numeric"][
-        "tuple"
-    ][0]["fields"].update(std=0)
-    yield "a category twice", lambda content: at(content, *encoder)["fields"]["categorical"][
-        "tuple"
-    ][0]["fields"].update(categories={"tuple": ["u", "u"]})
-    yield "a category too many", lambda content: at(content, *encoder)["fields"]["categorical"][
-        "tuple"
-    ][0]["fields"].update(categories={"tuple": ["u", "v", "w"]})
-    yield "a table with classes", lambda content: at(content, *encoder, "target")["fields"].update(
-        task="classification"
+    yield (
+        "a column too many",
+        lambda content: at(content, *encoder)["fields"]["numeric"]["tuple"].append(
+            at(content, *encoder)["fields"]["numeric"]["tuple"][0]
+        ),
+    )
+    yield (
+        "a column of the target's name",
+        lambda content: at(content, *encoder)["fields"]["numeric"]["tuple"][0]["fields"].update(
+            name="y"
+        ),
+    )
+    yield (
+        "a column filled with NaN",
+        lambda content: at(content, *encoder)["fields"]["numeric"]["tuple"][0]["fields"].update(
+            fill={"number": "nan"}
+        ),
+    )
+    yield (
+        "a column of scale 0",
+        lambda content: at(content, *encoder)["fields"]["numeric"]["tuple"][0]["fields"].update(
+            std=0
+        ),
+    )
+    yield (
+        "a category twice",
+        lambda content: at(content, *encoder)["fields"]["categorical"]["tuple"][0]["fields"].update(
+            categories={"tuple": ["u", "u"]}
+        ),
+    )
+    yield (
+        "a category too many",
+        lambda content: at(content, *encoder)["fields"]["categorical"]["tuple"][0]["fields"].update(
+            categories={"tuple": ["u", "v", "w"]}
+        ),
+    )
+    yield (
+        "a table with classes",
+        lambda content: at(content, *encoder, "target")["fields"].update(task="classification"),
     )
     yield "numbers as texts", put(*record, "seconds", value="1.5")
     yield "a truth as a number", put(*record, "thin", value=True)
@@ -191,24 +217,33 @@ def attacks():
     yield "an array left over", put("weights", value=None)
     yield "a class of Python", put("model", value={"class": "builtins.object", "fields": {}})
     yield "a class that is no name", put("model", value={"class": ["Model"], "fields": {}})
-    yield "a class with two spellings", put(
-        "model", "prior", value={"class": "credo.model.priors.NormalPrior", "fields": {}}
+    yield (
+        "a class with two spellings",
+        put("model", "prior", value={"class": "credo.model.priors.NormalPrior", "fields": {}}),
     )
     yield "a base class", put("model", "prior", value={"class": "Prior", "fields": {}})
     yield "a network for a prior", put("model", "prior", value={"class": "MLP", "fields": {}})
-    yield "a prior of scale −1", put(
-        "model", "prior", value={"class": "NormalPrior", "fields": {"scale": -1.0}}
+    yield (
+        "a prior of scale −1",
+        put("model", "prior", value={"class": "NormalPrior", "fields": {"scale": -1.0}}),
     )
-    yield "a prior of scale 0", put(
-        "model", "prior", value={"class": "NormalPrior", "fields": {"scale": 0}}
+    yield (
+        "a prior of scale 0",
+        put("model", "prior", value={"class": "NormalPrior", "fields": {"scale": 0}}),
     )
-    yield "a prior of scale ∞", put(
-        "model", "prior", value={"class": "NormalPrior", "fields": {"scale": {"number": "inf"}}}
+    yield (
+        "a prior of scale ∞",
+        put(
+            "model", "prior", value={"class": "NormalPrior", "fields": {"scale": {"number": "inf"}}}
+        ),
     )
-    yield "a prior of layers unknown", put(
-        "model",
-        "prior",
-        value={"class": "LayerPrior", "fields": {"scale": {"dict": {"nowhere": 1.0}}}},
+    yield (
+        "a prior of layers unknown",
+        put(
+            "model",
+            "prior",
+            value={"class": "LayerPrior", "fields": {"scale": {"dict": {"nowhere": 1.0}}}},
+        ),
     )
     yield "noise of scale −1", put("model", "likelihood", "scale", value=-1.0)
     yield "noise of another name", put("model", "likelihood", "scale", value="by_magic")
@@ -310,7 +345,9 @@ def test_arrays_that_do_not_fit_are_refused(number, tmp_path):
 @pytest.mark.parametrize("number", range(len(THINGS)))
 def test_negative_scales_are_refused(number, tmp_path):
     arrays, metadata = parts(THINGS[number], tmp_path / "file")
-    names = [n for n in arrays if any(w in n for w in ("std", "spread", "rates", "weights", "scale"))]
+    names = [
+        n for n in arrays if any(w in n for w in ("std", "spread", "rates", "weights", "scale"))
+    ]
     for name in [n for n in names if "log_scale" not in n or "std" in n]:
         spoilt = dict(arrays) | {name: -np.abs(arrays[name]) - 0.5}
         write(tmp_path / "file", spoilt, json.dumps(metadata))
@@ -346,7 +383,9 @@ def test_headers_that_lie_are_refused_before_anything_is_allocated(tmp_path):
 
 
 def test_draws_of_a_density_are_checked_too(tmp_path):
-    draws = Draws({"a": jnp.ones((2, 3)), "b": jnp.ones((2, 3, 2))}, weights=jnp.full((2, 3), 1 / 6))
+    draws = Draws(
+        {"a": jnp.ones((2, 3)), "b": jnp.ones((2, 3, 2))}, weights=jnp.full((2, 3), 1 / 6)
+    )
     arrays, metadata = parts(draws, tmp_path / "file")
     for change in (
         {"draws/a": np.ones((2, 4), np.float32)}, {"draws/a": np.ones(2, np.float32)},

@@ -199,9 +199,7 @@ def test_arrays_with_units_and_closed_forms_speak_them_too():
     for predicted in (credo.predict(posterior, X), credo.linearized_predict(posterior, X)):
         assert np.abs(predicted.mean - y).mean() < 3e3
     column = credo.fit(model, (X, y[:, None]), laplace, units=units)
-    np.testing.assert_array_equal(
-        credo.predict(column, X).mean, credo.predict(posterior, X).mean
-    )
+    np.testing.assert_array_equal(credo.predict(column, X).mean, credo.predict(posterior, X).mean)
     predicted = credo.predict(column, X)
     assert credo.evaluate(predicted, y)["rmse"] == credo.evaluate(predicted, y[:, None])["rmse"]
 

@@ -150,7 +150,9 @@ class Units(Saveable):
         """Weights by class number, from those by name where the classes have names."""
         if self.classes is None or not isinstance(weights, Mapping):
             return weights
-        codes = class_codes(self.classes, np.array(list(weights), object)) if weights else []
+        if not weights:
+            return {}
+        codes = class_codes(self.classes, np.array(list(weights), object))
         return dict(zip(map(int, codes), weights.values(), strict=True))
 
     def _frame(self, x: Any) -> "pd.DataFrame":

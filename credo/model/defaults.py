@@ -8,7 +8,6 @@ from credo.model.model import Model
 from credo.model.priors import NormalPrior, Prior
 from credo.networks import MLP, Network
 
-
 DEFAULT_NETWORK = MLP(hidden=(50,))
 
 

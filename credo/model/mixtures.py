@@ -205,7 +205,7 @@ class MixturePredictive:
         # One number for each entry of an array that came as a row of numbers.
         flat = parts[0].size == math.prod(shape) > 1
         scaled = self.rescaled(*(part.reshape(shape) if flat else part for part in parts))
-        return scaled.weighted(self.draw_weights)  # type: ignore[attr-defined]
+        return scaled.weighted(self.draw_weights)
 
     def _quantiles(self, q: float, *arrays: np.ndarray) -> np.ndarray:
         """Newton's steps on F(y) = q, or a halving of the bracket where a step would leave it."""

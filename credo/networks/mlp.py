@@ -11,6 +11,7 @@ from jaxtyping import Array
 from credo.errors import CredoError
 from credo.networks.network import Noise, Params, default_fan_in, no_noise
 from credo.networks.weights import linear
+from credo.saving import Saveable
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,
@@ -20,7 +21,6 @@ ACTIVATIONS = {
     "silu": jax.nn.silu,
     "softplus": jax.nn.softplus,
 }
-from credo.saving import Saveable
 
 
 @dataclass(frozen=True)

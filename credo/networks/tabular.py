@@ -1,5 +1,6 @@
 """A network for the features of tables, whose parts can be switched off."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -59,7 +60,7 @@ class TabularNetwork(Saveable):
         """Weights for inputs of which `num_used` are not switched off."""
         widths = (inputs, *self.hidden)
         layers = {}
-        for index, (fan_in, width) in enumerate(zip(widths, widths[1:])):
+        for index, (fan_in, width) in enumerate(itertools.pairwise(widths)):
             weight = jax.random.normal(jax.random.fold_in(key, index), (fan_in, width))
             used = num_used if index == 0 else fan_in
             scaled = weight * jnp.sqrt(GAIN / jnp.maximum(used, 1.0))

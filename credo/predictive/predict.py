@@ -62,8 +62,9 @@ def predict_stored(posterior: Posterior, x: Array) -> Predictive:
     """The predictive of all stored draws at all rows at once; `x` is as the network takes it."""
     count = posterior.num_draws or 1
     draws, weights = _sample(posterior, as_key(0), count), posterior.draw_weights(count)
-    parts = _summary(posterior, draws, weights, x, False)
-    return as_predictive(posterior, *jax.tree.map(np.asarray, parts), weights)
+    averaged, kept = _summary(posterior, draws, weights, x, False)
+    on_host = jax.tree.map(np.asarray, (averaged, kept))
+    return as_predictive(posterior, on_host[0], on_host[1], weights)
 
 
 def as_predictive(

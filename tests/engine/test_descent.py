@@ -1,4 +1,4 @@
-"""Optimisers are Optax's, by name or one's own: clipping, warm-up, decay, groups; early stopping."""
+"""Optimisers are Optax's, by name or one's own: clipping, warm-up, decay, groups; early stops."""
 
 from dataclasses import dataclass
 

@@ -14,8 +14,8 @@ import pytest
 
 import credo
 from credo.engine import loop
-from credo.engine.checkpoint import Checkpoint
 from credo.engine.algorithm import Algorithm, Plan
+from credo.engine.checkpoint import Checkpoint
 from credo.inference import METHODS, Method, method_named, name_of
 from credo.inference.ensembles.denfi import Assimilation
 from credo.inference.method import Wrapper
@@ -209,7 +209,9 @@ def test_any_pytree_and_a_likelihood_with_parameters(name):
             credo.fit(model, (X, X[:, :2]), method)
         with pytest.raises(credo.CredoError, match="linear in its parameters"):
             credo.fit(
-                dataclasses.replace(model, likelihood=credo.likelihoods.Normal(1.0, 2)), (X, X[:, :2]), method
+                dataclasses.replace(model, likelihood=credo.likelihoods.Normal(1.0, 2)),
+                (X, X[:, :2]),
+                method,
             )
         model = credo.Model(Functions(init, apply_linear), credo.likelihoods.Normal(1.0, 2))
     if needs_sites:
@@ -316,9 +318,7 @@ def test_an_ensemble_resumes_is_saved_and_loaded(name, tmp_path, monkeypatch):
         with pytest.raises(Killed):
             credo.fit(model_of(name), (X, Y), ensemble_of(name), **options)
     programs = loop._advance._cache_size()
-    assert_same_bits(
-        credo.fit(model_of(name), (X, Y), ensemble_of(name), **options), posterior
-    )
+    assert_same_bits(credo.fit(model_of(name), (X, Y), ensemble_of(name), **options), posterior)
     assert loop._advance._cache_size() == programs
     credo.save(posterior, tmp_path / "model.safetensors")
     assert_same_bits(credo.load(tmp_path / "model.safetensors"), posterior)

@@ -102,8 +102,7 @@ def test_a_row_of_weight_two_is_two_rows(likelihood):
     weighted = Batch(jnp.asarray(ROWS), jnp.asarray(y), weight=jnp.asarray(WEIGHTS))
     repeated = Batch(jnp.asarray(ROWS[TWICE]), jnp.asarray(y[TWICE]))
     pair = [
-        Target(model, len(batch.x), (1,)).log_joint(params, batch)
-        for batch in (weighted, repeated)
+        Target(model, len(batch.x), (1,)).log_joint(params, batch) for batch in (weighted, repeated)
     ]
     np.testing.assert_allclose(*pair, rtol=1e-12)
     planted = Target(model, 12, (1,)).log_joint(params, weighted._replace(weight=None))

@@ -81,7 +81,7 @@ class Categorical(Classes):
 class Bernoulli(Classes):
     """p(y = 1 | f) = sigmoid(f), for labels 0 and 1, with one network output."""
 
-    num_classes = 2  # type: ignore[misc]
+    num_classes = 2
 
     @property
     def output_shape(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
     log_prob(params, outputs, y)      log p(y_j | f_j) of every row
     check(y)                          targets as they come from outside, refused or as arrays
-    summarize(params, outputs)        of one draw: what prediction averages over draws, what it keeps
+    summarize(params, outputs)        of one draw: what prediction averages, and what it keeps
     predictive(averaged, kept)        what a prediction says
 
 It says how many outputs it needs per datum (`output_shape`), and may own parameters (`init`), such
@@ -113,7 +113,7 @@ class Likelihood(Saveable):
 
 
 def over_draws(values: Array, weights: Array | None) -> Array:
-    """The average over the first axis; from the first draw on, so that of equal draws it is exact."""
+    """The average over the first axis; from the first draw on: that of equal draws is exact."""
     if weights is None:
         return values[0] + jnp.mean(values - values[0], axis=0)
     return values[0] + jnp.tensordot(weights, values - values[0], 1)

@@ -48,8 +48,10 @@ class Normal(Likelihood):
 
     Example:
         >>> from credo.likelihoods import Normal
-        >>> Normal(scale=0.1), Normal(), Normal("by_input").num_outputs
-        (Normal(scale=0.1, num_targets=1, beta=0.0), Normal(scale='learned', num_targets=1, beta=0.0), 2)
+        >>> Normal(scale=0.1), Normal("by_input").num_outputs
+        (Normal(scale=0.1, num_targets=1, beta=0.0), 2)
+        >>> Normal()
+        Normal(scale='learned', num_targets=1, beta=0.0)
     """
 
     scale: float | str = "learned"
@@ -107,8 +109,9 @@ class Normal(Likelihood):
         return checked_values(y, target_shape(self.num_targets))
 
     def gradient_scale(self) -> Any:
-        # The curvature is that of unit noise over σ².
-        return jnp.minimum(1.0, jnp.square(self.scale)) if self.is_known else 1.0
+        if isinstance(self.scale, str):
+            return 1.0
+        return jnp.minimum(1.0, jnp.square(self.scale))  # the curvature is that of σ = 1 over σ²
 
     def summarize(self, params: dict, outputs: Array) -> Summary:
         mean, scale = self.moments(params, outputs)
