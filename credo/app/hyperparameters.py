@@ -58,7 +58,7 @@ def with_flags(command: type, flags: Iterable[Hyperparameter], **attributes: Any
     fields = [
         (
             each.name,
-            Annotated[each.type, arg(help=each.help)],
+            Annotated[each.type, arg(name=flag(each.name)[2:], help=each.help)],
             dataclasses.field(default=each.default, kw_only=True),
         )
         for each in flags
@@ -71,8 +71,8 @@ def with_flags(command: type, flags: Iterable[Hyperparameter], **attributes: Any
 
 
 def flag(name: str) -> str:
-    """`num_steps` is `--num-steps` on the command line."""
-    return "--" + name.replace("_", "-")
+    """`num_steps` is `--num-steps` on the command line, `hmc__num_steps` is `--hmc.num-steps`."""
+    return "--" + name.replace("__", ".").replace("_", "-")
 
 
 def summary(cls: type) -> str:

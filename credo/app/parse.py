@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, Union
 import tyro
 
 import credo
-from credo.app.compare import Compare
+from credo.app.compare import Compare, compare_with_flags_in
 from credo.app.evaluate import Evaluate
 from credo.app.extend import Extend
 from credo.app.fit import Fit, fit_with_flags_of
@@ -44,6 +44,16 @@ DESCRIPTION = (
 )
 
 
+NEXT_STEP = """\
+credo: networks that know what they do not know. To start:
+
+  credo compare                                            methods side by side, on digits
+  credo fit TABLE.csv --target COLUMN --out MODEL          learn from a table of your own
+  credo predict MODEL NEW.csv                              what it says of new rows, and how surely
+  credo --help                                             all commands; credo COMMAND --help: flags
+"""
+
+
 class Command(Protocol):
     """A dataclass whose fields are flags."""
 
@@ -52,7 +62,10 @@ class Command(Protocol):
 
 def parse(arguments: Sequence[str]) -> Command:
     """The command that the arguments describe. Help and version leave with SystemExit(0)."""
-    arguments = list(arguments) or ["--help"]
+    arguments = list(arguments)
+    if not arguments:
+        print(NEXT_STEP, end="")
+        raise SystemExit(0)
     if arguments[0] == "--version":
         print(f"credo {credo.__version__}")
         raise SystemExit(0)
@@ -65,6 +78,8 @@ def parse(arguments: Sequence[str]) -> Command:
     method = value_of("--method", arguments) if arguments[0] == "fit" else None
     if method is not None:
         commands["fit"] = fit_with_flags_of(method_named(method), value_of("--member", arguments))
+    if arguments[0] == "compare":
+        commands["compare"] = compare_with_flags_in(arguments[1:])
     if arguments[0] == "laplace":
         commands["laplace"] = laplace_with_flags()
     experiment = experiment_in(arguments) if arguments[0] == "reproduce" else None

@@ -1,9 +1,13 @@
 """One call for the numbers that judge a predictive distribution."""
 
+from typing import Any
+
 import numpy as np
 
+from credo.errors import CredoError
 from credo.evaluation import classification, ood, regression
 from credo.evaluation.estimate import Estimate, mean_estimate
+from credo.posterior import Posterior
 from credo.predictive import CategoricalPredictive, Predictive
 
 
@@ -24,6 +28,8 @@ def evaluate(
         >>> print(scores["nll"])  # doctest: +SKIP
         0.112 ± 0.014
     """
+    for given in (predicted, ood_predicted):
+        check_predicted(given)
     y = np.asarray(y)
     if isinstance(predicted, CategoricalPredictive):
         y = predicted.class_codes(y)
@@ -48,6 +54,22 @@ def evaluate(
     if ood_predicted is not None:
         scores |= ood_scores(predicted, ood_predicted)
     return scores
+
+
+def check_predicted(predicted: Any) -> None:
+    """Raise unless this is a prediction; None stands for one that is not there."""
+    if predicted is None or hasattr(predicted, "log_prob"):
+        return
+    got = type(predicted).__name__
+    if isinstance(predicted, Posterior):
+        raise CredoError(
+            f"evaluate judges a prediction, got a posterior ({got}); predict first: "
+            "credo.evaluate(credo.predict(posterior, x), y)"
+        )
+    raise CredoError(
+        f"evaluate judges a prediction, as credo.predict gives it, got {got}; call "
+        "credo.evaluate(credo.predict(posterior, x), y)"
+    )
 
 
 def ood_scores(predicted: Predictive, ood_predicted: Predictive) -> dict[str, Estimate]:

@@ -24,10 +24,18 @@ def auroc(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:
         >>> auroc([0.1, 0.4], [0.4, 0.9]).value
         0.875
     """
+    of_in, of_out = map(mean_estimate, placements(scores_in, scores_out))
+    return Estimate(of_out.value, math.hypot(of_out.error, of_in.error))
+
+
+def placements(scores_in: np.ndarray, scores_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each datum the share of the other group that it is told apart from, equal scores half.
+
+    The mean of either group is the AUROC. Differences of two scores' placements, datum by datum,
+    give the error of the difference of their AUROCs.
+    """
     scores_in, scores_out = _read(scores_in, scores_out)
-    placement_out = mean_estimate(_share_below(scores_in, scores_out))
-    placement_in = mean_estimate(_share_below(scores_out, scores_in))
-    return Estimate(placement_out.value, math.hypot(placement_out.error, placement_in.error))
+    return 1 - _share_below(scores_out, scores_in), _share_below(scores_in, scores_out)
 
 
 def aupr(scores_in: np.ndarray, scores_out: np.ndarray) -> Estimate:

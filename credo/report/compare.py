@@ -10,17 +10,18 @@ import jax
 import numpy as np
 
 from credo.data import Dataset
-from credo.errors import CredoError
 from credo.evaluation.classification import ReliabilityCurve, reliability_curve
 from credo.evaluation.evaluate import evaluate
 from credo.inference import CredoWarning, Method, fit
-from credo.model import Model, default_model, standardized_noise
+from credo.model import Model, NormalPrior, default_model, standardized_noise
 from credo.networks import Network
 from credo.posterior import Posterior, Record
-from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive, predict
-from credo.report.prepare import choose_methods, prepare, target_units
+from credo.predictive import CategoricalPredictive, MixturePredictive, Predictive, predict
+from credo.report.baselines import baselines_for, run_baseline
+from credo.report.prepare import SEEDS, choose_methods, prepare, seeds_of, target_units
 from credo.report.results import Comparison, Run, Trace
 
+METHODS = ("map", "dropout", "ensemble", "laplace", "hmc", "auto")
 TRACE_POINTS = 200
 # The first of these that a run recorded becomes its training curve.
 TRACED = ("nll", "loss", "log_joint")
@@ -29,22 +30,26 @@ LEVELS = np.linspace(0.05, 0.95, 19)  # of central intervals
 
 def compare(
     data: Dataset,
-    methods: Mapping[str, Method] | Sequence[str] = ("map", "dropout", "hmc"),
-    seeds: int = 3,
+    methods: Mapping[str, Method] | Sequence[str] = METHODS,
+    seeds: int | None = None,
     network: Network | None = None,
     ood: Any = None,
     num_draws: int = 100,
     progress: bool | None = None,
     held_out: Sequence[int] | None = None,
     noise: float | None = None,
+    seed: int = 0,
+    prior_scale: float = 1.0,
+    baselines: bool = False,
 ) -> Comparison:
-    """Fit every method with seeds 0 … seeds − 1 on the training part; judge on the test part.
+    """Fit every method with several seeds on the training part; judge on the test part.
 
     Classifiers are also shown inputs of a kind they were not trained on: `ood`, else classes held
     out of training. Regression targets are standardized for the fit; figures are in their units.
 
     Args:
-        methods: methods by label, or registered names, which get settings that end within minutes.
+        methods: methods by label, or registered names, which have their own defaults.
+        seeds: runs of each method; by default three, and one of those that take long.
         network: by default the one of `credo.default_model`.
         ood: unfamiliar inputs: a data set (its test part), a split or an array.
         num_draws: posterior draws averaged in a prediction.
@@ -52,6 +57,9 @@ def compare(
         held_out: numbers of the classes to hold out; by default every fifth.
         noise: known standard deviation of a quantity around the function, in its units; by default
             it is learned.
+        seed: the first of the seeds.
+        prior_scale: standard deviation of the normal prior over weights.
+        baselines: whether scikit-learn's are judged too: a linear model, a forest, boosted trees.
 
     Example:
         >>> import credo
@@ -61,21 +69,28 @@ def compare(
         True
     """
     chosen = choose_methods(methods)
-    if seeds < 1:
-        raise CredoError(f"a comparison needs at least 1 seed, got {seeds}")
+    numbers = {name: seeds_of(method, seed, seeds) for name, method in chosen.items()}
     data, unfamiliar = prepare(data, ood, held_out)
     classes = None if data.task == "regression" else len(data.classes or ())
     known = standardized_noise(noise, target_units(data).factor)  # type: ignore[arg-type]
-    model = default_model(classes, network, noise=known)
+    model = default_model(classes, network, NormalPrior(prior_scale), noise=known)
     inputs = None if unfamiliar is None else unfamiliar.x
     runs = {
         name: tuple(
-            run_once(model, data, method, seed, inputs, num_draws, progress)
-            for seed in range(seeds)
+            run_once(model, data, method, number, inputs, num_draws, progress)
+            for number in numbers[name]
         )
         for name, method in chosen.items()
     }
-    return Comparison(data, unfamiliar, model.network, num_draws, chosen, runs)
+    others = {n: b for n, b in baselines_for(data).items() if n not in runs} if baselines else {}
+    for name, baseline in others.items():
+        # One seed gives the same answer as another where nothing is random.
+        tried = range(seed, seed + (seeds or SEEDS)) if baseline.is_random else [seed]
+        runs[name] = tuple(
+            run_baseline(baseline, data, number, inputs, reliability) for number in tried
+        )
+    described = {name: baseline.description for name, baseline in others.items()}
+    return Comparison(data, unfamiliar, model.network, num_draws, chosen, runs, described)
 
 
 def run_once(
@@ -107,6 +122,7 @@ def run_once(
         num_stored=num_stored(posterior),
         num_draws=min(num_draws, posterior.num_draws or num_draws),
         warnings=messages,
+        notes=posterior.record.notes,
     )
 
 
@@ -135,12 +151,17 @@ def fit_noting_warnings(
 def reliability(predicted: Predictive, y: np.ndarray) -> ReliabilityCurve:
     """What was promised and what came true: confidence and accuracy, or level and coverage."""
     if isinstance(predicted, CategoricalPredictive):
-        return reliability_curve(predicted.probs, y)
-    assert isinstance(predicted, NormalPredictive)
+        return reliability_curve(predicted.probs, y, num_bins(len(y)))
+    assert isinstance(predicted, MixturePredictive)
     # y lies in the central interval of level c exactly where |2 P(Y ≤ y | x) − 1| ≤ c.
     distance = np.abs(2 * predicted.cdf(y) - 1)
     coverage = (distance <= LEVELS[:, None]).mean(axis=1)
     return ReliabilityCurve(LEVELS, coverage, np.full(len(LEVELS), len(y)))
+
+
+def num_bins(num_rows: int) -> int:
+    """Bins of confidence: few where few rows would leave most of them to chance."""
+    return int(np.clip(num_rows // 40, 5, 15))
 
 
 def trace(record: Record, num_warmup: int) -> Trace | None:

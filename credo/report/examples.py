@@ -1,99 +1,144 @@
-"""Inputs worth looking at: the most and least certain ones, and the most confident mistakes."""
+"""Inputs worth looking at: those about which the methods disagree, or mistakes of a single one."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from credo.predictive import CategoricalPredictive, NormalPredictive
-from credo.report.results import Comparison, Run
+from credo.model.summaries import entropy_of
+from credo.predictive import CategoricalPredictive, MixturePredictive
+from credo.report.results import Comparison
 
-PICTURES, ROWS = 10, 5  # shown of each kind: rows of a table take more room
+PICTURES, ROWS = 8, 8  # shown of each kind
+LEAST = 0.05  # nats (or shares of a standard deviation): less is no disagreement
 NO_BREAK = "\N{NO-BREAK SPACE}"
+
+TEST, UNFAMILIAR = "Test inputs", "Unfamiliar inputs"
+MISTAKES, SURPRISES = "Most confident mistakes", "Biggest surprises"
+
+
+class Answer(NamedTuple):
+    """What a method said of an input."""
+
+    predicted: str
+    certainty: str
+    right: bool
 
 
 class Example(NamedTuple):
-    """One input, what it is, and what a method predicted."""
+    """One input, what it is, and what every method said."""
 
     row: int
     """Its place in the test part, or among the unfamiliar inputs."""
     is_ood: bool
     """Whether it is one of the unfamiliar inputs."""
     truth: str
-    predicted: str
-    certainty: str
-    uncertainty: float
-    """Entropy in nats, or the standard deviation of the prediction."""
-    right: bool
+    score: float
+    """By which it was chosen: what the methods disagree about; of a single one, its surprise."""
+    answers: dict[str, Answer]
 
 
-def examples(comparison: Comparison, method: str) -> dict[str, list[Example]]:
-    """Inputs by what is remarkable about them, as the method's first seed saw them.
-
-    There is no most and least certain one where all are equally certain.
-    """
-    run = comparison.runs[method][0]
+def examples(comparison: Comparison) -> dict[str, list[Example]]:
+    """Inputs by what is remarkable about them, as the first seed of each method saw them."""
     count = PICTURES if comparison.data.image_shape else ROWS
-    if isinstance(run.predicted, NormalPredictive):
-        return _of_quantities(comparison, run.predicted, count)
-    assert isinstance(run.predicted, CategoricalPredictive)
-    return _of_classes(comparison, run, run.predicted, count)
+    if comparison.regression:
+        return _of_quantities(comparison, count)
+    return _of_classes(comparison, count)
 
 
-def _of_classes(
-    comparison: Comparison, run: Run, predicted: CategoricalPredictive, count: int
-) -> dict[str, list[Example]]:
+def _of_classes(comparison: Comparison, count: int) -> dict[str, list[Example]]:
     classes, labels = comparison.data.classes or (), comparison.data.test.y
+    runs = {name: runs[0] for name, runs in comparison.runs.items()}
+    seen = {name: _classes(run.predicted) for name, run in runs.items()}
     truths = [classes[label] for label in labels]
-    order = np.argsort(predicted.entropy, kind="stable")
-    wrong = np.flatnonzero(predicted.codes != labels)
-    mistakes = wrong[np.argsort(-predicted.probs.max(axis=1)[wrong], kind="stable")]
-
-    def described(rows, predicted, truths, is_ood=False):
-        return [_class_example(predicted, row, truths[row], classes, is_ood) for row in rows]
-
-    groups = {
-        "Most certain": described(order[:count], predicted, truths),
-        "Least certain": described(order[::-1][:count], predicted, truths),
-        "Most confident mistakes": described(mistakes[:count], predicted, truths),
-    }
-    if comparison.ood is not None and isinstance(run.ood_predicted, CategoricalPredictive):
-        trusted = np.argsort(run.ood_predicted.entropy, kind="stable")[:count]
-        names = comparison.ood.names
-        groups["Unfamiliar, yet most certain"] = described(
-            trusted, run.ood_predicted, names, is_ood=True
-        )
+    if len(runs) == 1:
+        (predicted,) = seen.values()
+        surprise = np.where(predicted.codes != labels, predicted.probs.max(axis=1), 0.0)
+        chosen = _largest(surprise, count, least=0.0)
+        return {MISTAKES: _described(chosen, surprise, seen, truths, classes, is_ood=False)}
+    scores = disagreement([predicted.probs for predicted in seen.values()])
+    chosen = _largest(scores, count)
+    groups = {TEST: _described(chosen, scores, seen, truths, classes, is_ood=False)}
+    if comparison.ood is not None:
+        seen = {name: _classes(run.ood_predicted) for name, run in runs.items()}
+        scores = disagreement([predicted.probs for predicted in seen.values()])
+        chosen, names = _largest(scores, count), list(comparison.ood.names)
+        groups[UNFAMILIAR] = _described(chosen, scores, seen, names, classes, is_ood=True)
     return groups
 
 
-def _class_example(predicted, row, truth, classes, is_ood) -> Example:
-    label, confidence = classes[predicted.codes[row]], float(predicted.probs[row].max())
-    entropy = float(predicted.entropy[row])
-    return Example(int(row), is_ood, truth, label, percent(confidence), entropy, label == truth)
+def disagreement(probs: Iterable[np.ndarray]) -> np.ndarray:
+    """H of the methods' mean minus their mean H, in nats: 0 where all say the same.
+
+    Example:
+        >>> disagreement([np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])])
+        array([0.69314718])
+    """
+    stacked = np.stack(list(probs))
+    return entropy_of(stacked.mean(axis=0)) - entropy_of(stacked).mean(axis=0)
 
 
-def _of_quantities(
-    comparison: Comparison, predicted: NormalPredictive, count: int
-) -> dict[str, list[Example]]:
-    y, mean, std = comparison.data.test.y, predicted.mean, predicted.std
-    lower, upper = predicted.interval(0.95)
-    order = np.argsort(std, kind="stable")
-    surprising = np.argsort(-np.abs(y - mean) / std, kind="stable")
+def _classes(predicted: object) -> CategoricalPredictive:
+    assert isinstance(predicted, CategoricalPredictive)
+    return predicted
 
-    def described(rows):
-        return [
-            Example(
-                int(row), False, f"{y[row]:.4g}", f"{mean[row]:.4g}", f"±{NO_BREAK}{std[row]:.3g}",
-                float(std[row]), bool(lower[row] <= y[row] <= upper[row]),
-            )
-            for row in rows
-        ]  # fmt: skip
 
-    equal = np.ptp(std) < 1e-5 * std.mean()
+def _largest(scores: np.ndarray, count: int, least: float = LEAST) -> np.ndarray:
+    order = np.argsort(-scores, kind="stable")[:count]
+    return order[scores[order] > least]
+
+
+def _described(
+    rows: np.ndarray,
+    scores: np.ndarray,
+    seen: dict[str, CategoricalPredictive],
+    truths: list[str],
+    classes: tuple[str, ...],
+    is_ood: bool,
+) -> list[Example]:
+    def answer(predicted: CategoricalPredictive, row: int) -> Answer:
+        label, confidence = classes[predicted.codes[row]], float(predicted.probs[row].max())
+        return Answer(label, percent(confidence), label == truths[row])
+
+    return [
+        Example(
+            int(row), is_ood, truths[row], float(scores[row]),
+            {name: answer(predicted, row) for name, predicted in seen.items()},
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _of_quantities(comparison: Comparison, count: int) -> dict[str, list[Example]]:
+    y = comparison.data.test.y
+    seen = {name: _spread(runs[0].predicted) for name, runs in comparison.runs.items()}
+    means = np.stack([mean for mean, *_ in seen.values()])
+    stds = np.stack([std for _, std, *_ in seen.values()])
+    if len(seen) == 1:
+        title, scores = SURPRISES, np.abs(y - means[0]) / stds[0]
+    else:
+        title, scores = TEST, means.std(axis=0) / stds.mean(axis=0)
+
+    def answer(name: str, row: int) -> Answer:
+        mean, std, lower, upper = (column[row] for column in seen[name])
+        return Answer(f"{mean:.4g}", f"±{NO_BREAK}{std:.3g}", bool(lower <= y[row] <= upper))
+
+    chosen = _largest(scores, count)
     return {
-        "Most certain": [] if equal else described(order[:count]),
-        "Least certain": [] if equal else described(order[::-1][:count]),
-        "Biggest surprises": described(surprising[:count]),
-    }
+        title: [
+            Example(
+                int(row), False, f"{y[row]:.4g}", float(scores[row]),
+                {name: answer(name, row) for name in seen},
+            )
+            for row in chosen
+        ]
+    }  # fmt: skip
+
+
+def _spread(predicted: object) -> tuple[np.ndarray, ...]:
+    """Mean, standard deviation and 95 % interval."""
+    assert isinstance(predicted, MixturePredictive)
+    return predicted.mean, predicted.std, *predicted.interval(0.95)
 
 
 def percent(share: float) -> str:

@@ -2,21 +2,24 @@
 
 from html import escape
 
-from credo.evaluation import Estimate
-from credo.report.columns import Cell, headline_columns, headline_rows
+from credo.report.columns import Cell, headline_columns, headline_rows, shared_decimals
+from credo.report.conclusion import signed
+from credo.report.differences import best_in, nll_differences
 from credo.report.guides import COST_GUIDE
 from credo.report.notes import (
+    baseline_notes,
     changed_settings,
     data_note,
     ood_note,
-    sampling_note,
     settings,
     settings_notes,
     warning_notes,
 )
 from credo.report.numbers import machine, versions
-from credo.report.results import Comparison, Run, over_seeds
+from credo.report.results import Comparison, Run
 from credo.report.sections import paragraph, section
+
+ABOVE = "NLL above best"
 
 
 def html_table(heads: list[str], rows: dict[str, list[str]]) -> str:
@@ -45,26 +48,53 @@ def headline_section(comparison: Comparison) -> str:
     rows = {
         name: [_figure(cell) for cell in cells] for name, cells in headline_rows(comparison).items()
     }
+    heads, meanings = ["method"], {}
+    above = nll_above_best(comparison)
+    for place, column in enumerate(columns):
+        heads.append(column.title)
+        meanings[column.title] = column.meaning
+        if column.metric == "nll" and above:
+            heads.append(ABOVE)
+            meanings[ABOVE] = "paired difference to the best, over the same test rows"
+            for name, cells in rows.items():
+                cells.insert(place + 1, above[name])
     bold = "Bold: the best of its column. " if len(rows) > 1 else ""
     caption = f"{bold}±: {comparison.error_meaning}."
-    notes = [sampling_note(comparison), *settings_notes(comparison)]
+    notes = [*settings_notes(comparison), *baseline_notes(comparison)]
     warned = "".join(f"<li>{escape(note)}</li>" for note in warning_notes(comparison))
     return section(
         "headline",
         "At a glance",
-        html_table(["method", *(column.title for column in columns)], rows),
+        html_table(heads, rows),
         paragraph(caption),
-        definitions({column.title: column.meaning for column in columns}),
+        definitions(meanings),
         *(paragraph(note) for note in notes if note),
         f'<div class="note"><b>Warnings</b><ul>{warned}</ul></div>' if warned else "",
     )
 
 
+def nll_above_best(comparison: Comparison) -> dict[str, str]:
+    """The paired difference of every method to the best in NLL, as HTML."""
+    best = best_in(comparison, "nll")
+    if best is None or len(comparison.runs) == 1:
+        return {}
+    differences = nll_differences(comparison, best)
+    decimals = shared_decimals(list(differences.values()))
+    return {
+        name: _with_error(signed(differences[name], decimals)) if name != best else "–"
+        for name in comparison.runs
+    }
+
+
 def _figure(cell: Cell) -> str:
-    """The error in a span of its own, which a narrow screen puts below the value."""
-    value, sign, error = cell.text.partition(" ±")
-    text = escape(value) + (f' <span class="error">±{escape(error)}</span>' if sign else "")
+    text = _with_error(cell.text)
     return f"<b>{text}</b>" if cell.best else text
+
+
+def _with_error(figure: str) -> str:
+    """The error in a span of its own, which a narrow screen puts below the value."""
+    value, sign, error = figure.partition(" ±")
+    return escape(value) + (f' <span class="error">±{escape(error)}</span>' if sign else "")
 
 
 def cost_section(comparison: Comparison) -> str:
@@ -78,32 +108,16 @@ def cost_section(comparison: Comparison) -> str:
 
 
 def _cost(runs: tuple[Run, ...]) -> list[str]:
-    later = runs[1:]
-    mean = over_seeds([Estimate(run.fit_seconds, float("nan")) for run in later]) if later else None
+    later = [run.fit_seconds for run in runs[1:]]
+    first = runs[0]
     return [
-        f"{runs[0].fit_seconds:.1f}",
-        f"{mean.value:.1f}" if mean else "–",
+        f"{first.fit_seconds:.1f}",
+        f"{sum(later) / len(later):.1f}" if later else "–",
         f"{min(run.predict_seconds for run in runs):.2f}",
-        f"{runs[0].num_parameters:,}",
-        f"{runs[0].num_stored:,}",
-        f"{runs[0].num_draws:,}",
+        "–" if first.num_parameters is None else f"{first.num_parameters:,}",
+        "–" if first.num_stored is None else f"{first.num_stored:,}",
+        f"{first.num_draws:,}",
     ]
-
-
-def _warning_of(name: str, seed: int, text: str) -> str:
-    return f"{name}, seed {seed}: " + text.removeprefix(f"{name}: ")
-
-
-def warnings_section(comparison: Comparison) -> str:
-    """What the fits warned of, seed by seed."""
-    items = [
-        f"<li>{escape(_warning_of(name, run.seed, text))}</li>"
-        for name, runs in comparison.runs.items()
-        for run in runs
-        for text in run.warnings
-    ]
-    listed = f'<ul class="warnings">{"".join(items)}</ul>' if items else paragraph("None.")
-    return section("warnings", "Warnings", listed)
 
 
 def made_section(comparison: Comparison) -> str:
@@ -111,7 +125,7 @@ def made_section(comparison: Comparison) -> str:
     facts = {
         "Data": data_note(comparison),
         "Unfamiliar inputs": ood_note(comparison).removeprefix("Out of distribution: "),
-        "Seeds": ", ".join(str(run.seed) for run in next(iter(comparison.runs.values()))),
+        "Seeds": _seeds(comparison),
         "Network": repr(comparison.network),
         "Draws": f"up to {comparison.num_draws} averaged in each prediction",
         "Versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
@@ -124,4 +138,16 @@ def made_section(comparison: Comparison) -> str:
             for k, v in settings(method).items()
         ]
         facts[f"Settings of {name}"] = ", ".join(listed)
+        notes = comparison.runs[name][0].notes
+        if notes:
+            facts[f"{name} chose"] = " ".join(notes)
+    facts |= comparison.baselines
     return section("made", "How this was made", definitions(facts))
+
+
+def _seeds(comparison: Comparison) -> str:
+    """`0, 1, 2; of hmc: 0`."""
+    by_name = {n: ", ".join(str(run.seed) for run in runs) for n, runs in comparison.runs.items()}
+    longest = max(by_name.values(), key=len)
+    others = [f"of {name}: {seeds}" for name, seeds in by_name.items() if seeds != longest]
+    return "; ".join([longest, *others])

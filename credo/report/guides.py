@@ -37,21 +37,32 @@ TRAINING_GUIDE = (
     "level, the same for all chains; what comes before the dotted line is warm-up and is thrown "
     "away. The first moments of a run may lie outside the picture."
 )
-CLASSES_GUIDE = (
-    "By predictive entropy, as the first seed of each method saw them. Below each input: the "
-    "predicted class, in red with the true one where they differ, and its probability."
+REJECTION_GUIDE = (
+    "A method that knows what it does not know can hand over the inputs of which it is least "
+    "certain, by entropy. The line shows how often it is right about the rest: the faster it "
+    "rises, the more the uncertainty is worth. Faint lines are the other methods."
 )
-QUANTITIES_GUIDE = (
-    "By the standard deviation of the prediction, as the first seed of each method saw them. "
-    "Inputs are in standardized units; a prediction in red missed the 95 % interval."
+REJECTION_GUIDE_QUANTITIES = (
+    "A method that knows what it does not know can hand over the rows of which it is least "
+    "certain, by standard deviation. The line shows the typical error on the rest: the faster it "
+    "falls, the more the uncertainty is worth; it is flat for a method that is equally certain of "
+    "all rows. Faint lines are the other methods."
+)
+EXAMPLE_GUIDES = {
+    "Test inputs": "The inputs about which the methods disagree most, as the first seed of each "
+    "saw them. Wrong answers are red; of quantities, those that missed the 95 % interval.",
+    "Unfamiliar inputs": "No answer is right here; a method that knows its limits has a low "
+    "probability.",
+    "Most confident mistakes": "Wrong answers, the surest first: the hardest to catch by asking "
+    "for a minimum of confidence.",
+    "Biggest surprises": "True values that lie the most predicted standard deviations away.",
+}
+PICTURES_GUIDE = "Below each input: what it is, and each method's answer with its probability."
+FEATURES_GUIDE = (
+    "Each method has a column: its answer, and how sure it is. Inputs are in standardized units."
 )
 COST_GUIDE = (
     "The first fit includes compiling, unless the compiled program was found on disk; later seeds "
     "run the same program. Prediction is of all test rows, the quickest of the seeds. Numbers "
     "kept is what must be stored: all draws of a sampler, one network of an optimizer."
 )
-MISTAKES = {
-    "Most confident mistakes": "Wrong answers, the surest first: the hardest to catch by asking "
-    "for a minimum of confidence.",
-    "Biggest surprises": "True values that lie the most predicted standard deviations away.",
-}

@@ -5,8 +5,7 @@ import math
 import re
 from typing import Any
 
-from credo.inference import Method
-from credo.report.columns import figure, headline_columns, shared_decimals
+from credo.inference import Method, name_of
 from credo.report.results import Comparison
 
 
@@ -34,6 +33,14 @@ def settings_notes(comparison: Comparison) -> list[str]:
             listed = ", ".join(f"{k}={used} (default {own})" for k, (used, own) in changed.items())
             notes.append(f"{name} was run with {listed}.")
     return notes
+
+
+def baseline_notes(comparison: Comparison) -> list[str]:
+    """What the baselines are."""
+    if not comparison.baselines:
+        return []
+    listed = "; ".join(f"{name}: {text}" for name, text in comparison.baselines.items())
+    return [f"From scikit-learn: {listed}."]
 
 
 def data_note(comparison: Comparison) -> str:
@@ -66,42 +73,27 @@ def ood_note(comparison: Comparison) -> str:
     )
 
 
-def sampling_note(comparison: Comparison) -> str:
-    """How far the headline figures could move on another test set: errors over seeds are blind
-    to it."""
-    if comparison.num_seeds == 1:
-        return ""
-    parts = []
-    for column in headline_columns(comparison)[:-1]:
-        runs = [run for runs in comparison.runs.values() for run in runs]
-        errors = [run.metrics[column.metric] for run in runs]
-        finite = [e for e in errors if math.isfinite(e.error)]
-        if finite:
-            typical = sorted(finite, key=lambda e: e.error)[len(finite) // 2]
-            text = figure(typical, shared_decimals([typical])).partition("±")[2]
-            parts.append(f"{column.title} by ±{text}")
-    return f"Another test set of this size could well move {', '.join(parts)}." if parts else ""
-
-
 def warning_notes(comparison: Comparison) -> list[str]:
-    """Everything the fits warned of, once per method where seeds differ in figures only."""
-    alike: dict[tuple[str, str], list[int]] = {}
-    worst: dict[tuple[str, str], str] = {}
+    """Everything the fits warned of, once where methods and seeds differ in figures only."""
+    alike: dict[str, dict[str, None]] = {}
+    worst: dict[str, str] = {}
     for name, runs in comparison.runs.items():
         for run in runs:
             for text in run.warnings:
-                group = (name, re.sub(r"\d+", "#", text))
-                alike.setdefault(group, []).append(run.seed)
-                shorter = text.removeprefix(f"{name}: ")
+                shorter = _without_name(comparison, name, text)
+                group = re.sub(r"\d+(?:\.\d+)?", "#", shorter)
+                alike.setdefault(group, {})[name] = None
                 worst[group] = max(worst.get(group, shorter), shorter, key=_figures)
-    return [f"{group[0]}, {_seeds(alike[group])}: {text}" for group, text in worst.items()]
+    return [f"{', '.join(alike[group])}: {text}" for group, text in worst.items()]
+
+
+def _without_name(comparison: Comparison, name: str, text: str) -> str:
+    """A warning without the method's name before it."""
+    if name in comparison.methods:
+        text = text.removeprefix(f"{name_of(comparison.methods[name])}: ")
+    return text.removeprefix(f"{name}: ")
 
 
 def _figures(text: str) -> list[float]:
     """The numbers in a text: of several alike the warning with the largest is shown."""
     return [float(figure) for figure in re.findall(r"\d+(?:\.\d+)?", text)]
-
-
-def _seeds(seeds: list[int]) -> str:
-    rest = list(dict.fromkeys(seeds))[1:]
-    return f"seed {seeds[0]}" + (f" (and {', '.join(map(str, rest))} alike)" if rest else "")

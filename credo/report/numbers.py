@@ -10,14 +10,18 @@ import numpy as np
 
 from credo import __version__
 from credo.evaluation import Estimate
-from credo.predictive import CategoricalPredictive, NormalPredictive
-from credo.report.examples import examples
+from credo.evaluation.rejection import rejection_curve
+from credo.predictive import CategoricalPredictive, MixturePredictive
+from credo.report.conclusion import conclusion
+from credo.report.differences import best_in, nll_differences
+from credo.report.examples import Example, examples
 from credo.report.notes import data_note, ood_note, settings
 from credo.report.results import Comparison, Run
 
-FORMAT = 1
+FORMAT = 2
 ENTROPY_BINS = 24
 POINTS = 300  # predictions shown of a regression
+REJECTED = np.linspace(0, 0.8, 33)
 
 
 class Histogram(NamedTuple):
@@ -52,17 +56,32 @@ def entropy_histogram(comparison: Comparison, method: str) -> Histogram:
 def shown_predictions(comparison: Comparison, method: str) -> dict[str, np.ndarray]:
     """Truth, mean and 95 % interval of the first test rows, as the first seed predicted them."""
     predicted = comparison.runs[method][0].predicted
-    assert isinstance(predicted, NormalPredictive)
+    assert isinstance(predicted, MixturePredictive)
     lower, upper = predicted.interval(0.95)
     columns = {"truth": comparison.data.test.y, "mean": predicted.mean, "lower": lower}
     return {name: values[:POINTS] for name, values in (columns | {"upper": upper}).items()}
 
 
+def rejection(comparison: Comparison, method: str) -> np.ndarray:
+    """Accuracy (or RMSE) of the test rows kept for each share in `REJECTED`, mean over seeds."""
+    y, curves = comparison.data.test.y, []
+    for run in comparison.runs[method]:
+        predicted = run.predicted
+        if isinstance(predicted, CategoricalPredictive):
+            curves.append(rejection_curve(predicted.entropy, predicted.codes == y, REJECTED))
+        else:
+            assert isinstance(predicted, MixturePredictive)
+            squares = (predicted.mean - y) ** 2
+            curves.append(np.sqrt(rejection_curve(predicted.std, squares, REJECTED)))
+    return np.mean(curves, axis=0)
+
+
 def as_numbers(comparison: Comparison) -> dict[str, Any]:
     """Everything as JSON-able values: NaN is null, infinity the string "inf"."""
-    data = comparison.data
+    data, best = comparison.data, best_in(comparison, "nll")
     content = {
         "format": FORMAT,
+        "conclusion": conclusion(comparison),
         "data": {
             "name": data.name,
             "task": data.task,
@@ -80,6 +99,13 @@ def as_numbers(comparison: Comparison) -> dict[str, Any]:
         "error": comparison.error_meaning,
         "versions": versions(),
         "machine": machine(),
+        "best_nll": best,
+        "nll_above_best": {} if best is None else nll_differences(comparison, best),
+        "rejected_shares": REJECTED,
+        "examples": {
+            title: [_example(each) for each in group]
+            for title, group in examples(comparison).items()
+        },
         "methods": {name: _method(comparison, name) for name in comparison.runs},
     }
     return plain(content)
@@ -107,15 +133,13 @@ def machine() -> str:
 def _method(comparison: Comparison, name: str) -> dict[str, Any]:
     runs = comparison.runs[name]
     metrics = [*runs[0].metrics, "seconds"]
+    method = comparison.methods.get(name)
     content = {
-        "method": type(comparison.methods[name]).__name__,
-        "settings": settings(comparison.methods[name]),
+        "method": comparison.baselines[name] if method is None else type(method).__name__,
+        "settings": {} if method is None else settings(method),
         "summary": {metric: comparison.summary(name, metric) for metric in metrics},
         "runs": [_run(run) for run in runs],
-        "examples": {
-            title: [example._asdict() for example in group]
-            for title, group in examples(comparison, name).items()
-        },
+        "kept_after_rejection": rejection(comparison, name),
     }
     if comparison.regression:
         return content | {"predictions": shown_predictions(comparison, name)}
@@ -135,7 +159,13 @@ def _run(run: Run) -> dict[str, Any]:
         "num_stored": run.num_stored,
         "num_draws": run.num_draws,
         "warnings": run.warnings,
+        "notes": run.notes,
     }
+
+
+def _example(example: Example) -> dict[str, Any]:
+    answers = {name: answer._asdict() for name, answer in example.answers.items()}
+    return example._asdict() | {"answers": answers}
 
 
 def plain(value: Any) -> Any:

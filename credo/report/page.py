@@ -7,32 +7,37 @@ from pathlib import Path
 
 from credo.errors import CredoError
 from credo.files import atomic_path, check_writable
-from credo.report.facts import cost_section, headline_section, made_section, warnings_section
+from credo.report.conclusion import conclusion
+from credo.report.facts import cost_section, headline_section, made_section
 from credo.report.notes import data_note
 from credo.report.numbers import as_numbers
-from credo.report.pictures import example_sections
+from credo.report.pictures import example_section
 from credo.report.results import Comparison
-from credo.report.sections import reliability_section, training_section, uncertainty_section
+from credo.report.sections import (
+    rejection_section,
+    reliability_section,
+    training_section,
+    uncertainty_section,
+)
 
 SECTIONS = (
     headline_section,
     reliability_section,
     uncertainty_section,
-    example_sections,
+    rejection_section,
+    example_section,
     training_section,
     cost_section,
-    warnings_section,
     made_section,
 )
 CONTENTS = {
     "headline": "At a glance",
     "reliability": "Confidence",
     "uncertainty": "Uncertainty",
+    "rejection": "Rejection",
     "examples": "Inputs",
-    "mistakes": "Mistakes",
     "training": "Training",
     "cost": "Cost",
-    "warnings": "Warnings",
     "made": "How it was made",
 }
 
@@ -59,7 +64,8 @@ def write_report(comparison: Comparison, path: str | os.PathLike) -> None:
 def html_page(comparison: Comparison, numbers_name: str) -> str:
     """The page as text."""
     title = f"{comparison.data.name}: {', '.join(comparison.runs)}"
-    note = escape(data_note(comparison))
+    note = f'<strong class="conclusion">{escape(conclusion(comparison))}</strong>'
+    note += f"</p><p>{escape(data_note(comparison))}"
     note += f" The same numbers as JSON: <code>{escape(numbers_name)}</code>."
     who = "which method knows what it does not know?"
     if len(comparison.runs) == 1:

@@ -1,4 +1,4 @@
-"""The sections with single inputs, as pictures or as rows of a table."""
+"""The section with single inputs, as pictures or as rows of a table."""
 
 import base64
 import io
@@ -6,39 +6,37 @@ from html import escape
 
 import numpy as np
 
-from credo.report.examples import Example, examples
-from credo.report.guides import CLASSES_GUIDE, MISTAKES, QUANTITIES_GUIDE
+from credo.report.examples import UNFAMILIAR, Answer, Example, examples
+from credo.report.guides import EXAMPLE_GUIDES, FEATURES_GUIDE, PICTURES_GUIDE
 from credo.report.results import Comparison
 from credo.report.sections import paragraph, section
 
 FEATURES_SHOWN = 6
 
 
-def example_sections(comparison: Comparison) -> str:
-    """The most and least certain inputs, and the most confident mistakes."""
-    found = {name: examples(comparison, name) for name in comparison.runs}
-    titles = list(next(iter(found.values())))
-    mistakes = [title for title in titles if title in MISTAKES]
-    others = [title for title in titles if title not in MISTAKES]
-
-    def strips(title: str) -> str:
-        return "".join(
-            f"<h4>{escape(name)}</h4>{show_examples(comparison, groups[title])}"
-            for name, groups in found.items()
-        )
-
-    certain = "".join(f"<h3>{escape(title)}</h3>{strips(title)}" for title in others)
-    guide = QUANTITIES_GUIDE if comparison.regression else CLASSES_GUIDE
-    return section(
-        "examples", "The most and least certain inputs", paragraph(guide), certain
-    ) + section("mistakes", mistakes[0], paragraph(MISTAKES[mistakes[0]]), strips(mistakes[0]))
+def example_section(comparison: Comparison) -> str:
+    """Inputs about which the methods disagree; of a single method, its mistakes."""
+    groups = examples(comparison)
+    titles = list(groups)
+    alone = len(comparison.runs) == 1
+    heading = titles[0] if alone else "Where the methods disagree"
+    guide = PICTURES_GUIDE if comparison.data.image_shape else FEATURES_GUIDE
+    parts = [paragraph(EXAMPLE_GUIDES[titles[0]])]
+    if any(groups.values()):
+        parts.append(paragraph(guide))
+    for title, group in groups.items():
+        if len(groups) > 1:
+            parts.append(f"<h3>{escape(title)}</h3>")
+        if title == UNFAMILIAR:
+            parts.append(paragraph(EXAMPLE_GUIDES[UNFAMILIAR]))
+        parts.append(show_examples(comparison, group))
+    return section("examples", heading, *parts)
 
 
 def show_examples(comparison: Comparison, group: list[Example]) -> str:
     """A strip of pictures, or a table where inputs are no images."""
     if not group:
-        same = "None: this method is equally certain of all inputs."
-        return f"<p>{same if comparison.regression else 'None.'}</p>"
+        return paragraph("None." if len(comparison.runs) == 1 else "None: they agree.")
     if comparison.data.image_shape:
         pictures = "".join(_picture(comparison, example) for example in group)
         return f'<ul class="strip">{pictures}</ul>'
@@ -47,18 +45,22 @@ def show_examples(comparison: Comparison, group: list[Example]) -> str:
 
 def _picture(comparison: Comparison, example: Example) -> str:
     image = png(_inputs(comparison, example))
-    is_what = example.truth
-    if not example.right:
-        is_what += f", taken for {example.predicted}"
-    described = escape(f"An input that is {is_what}, with confidence {example.certainty}")
-    wrong = "" if example.right else ' class="wrong"'
-    verdict = escape(example.predicted) if example.right else (
-        f"{escape(example.predicted)} <small>(is {escape(example.truth)})</small>"
-    )  # fmt: skip
-    return (
-        f'<li{wrong}><figure><img src="data:image/png;base64,{image}" alt="{described}">'
-        f"<figcaption><b>{verdict}</b> {escape(example.certainty)}</figcaption></figure></li>"
+    described = escape(f"An input that is {example.truth}")
+    answers = "".join(
+        f"<tr{_mark(example, answer)}><th scope='row'>{escape(name)}</th>"
+        f"<td>{escape(answer.predicted)}</td><td>{escape(answer.certainty)}</td></tr>"
+        for name, answer in example.answers.items()
     )
+    return (
+        f'<li><figure><img src="data:image/png;base64,{image}" alt="{described}">'
+        f"<figcaption><b>is {escape(example.truth)}</b><table>{answers}</table></figcaption>"
+        "</figure></li>"
+    )
+
+
+def _mark(example: Example, answer: Answer) -> str:
+    # No answer about an unfamiliar input can be right.
+    return "" if answer.right or example.is_ood else ' class="wrong"'
 
 
 def _rows(comparison: Comparison, group: list[Example]) -> str:
@@ -66,7 +68,7 @@ def _rows(comparison: Comparison, group: list[Example]) -> str:
     width = _inputs(comparison, group[0]).size
     names = [features[i] if i < len(features) else f"feature {i}" for i in range(width)]
     shown = names[:FEATURES_SHOWN]
-    heads = ["row", "true", "predicted", "certainty", *shown]
+    heads = ["row", "true", *group[0].answers, *shown]
     cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     body = "".join(_row(comparison, example, len(shown)) for example in group)
     left_out = width - len(shown)
@@ -79,9 +81,13 @@ def _rows(comparison: Comparison, group: list[Example]) -> str:
 
 def _row(comparison: Comparison, example: Example, width: int) -> str:
     values = [f"{value:.2f}" for value in _inputs(comparison, example).ravel()[:width]]
-    cells = [str(example.row), example.truth, example.predicted, example.certainty, *values]
-    wrong = "" if example.right else ' class="wrong"'
-    return f"<tr{wrong}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    answers = "".join(
+        f"<td{_mark(example, answer)}>{escape(answer.predicted)} "
+        f"<small>{escape(answer.certainty)}</small></td>"
+        for answer in example.answers.values()
+    )
+    plain = "".join(f"<td>{escape(value)}</td>" for value in values)
+    return f"<tr><td>{example.row}</td><td>{escape(example.truth)}</td>{answers}{plain}</tr>"
 
 
 def _inputs(comparison: Comparison, example: Example) -> np.ndarray:

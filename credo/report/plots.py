@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credo.report.numbers import Histogram
+from credo.report.numbers import REJECTED, Histogram
 from credo.report.results import Run
 from credo.report.svg import FIRST, SECOND, TEXT
 
@@ -66,6 +66,17 @@ def draw_predictions(
         truth, mean, bars, color=FIRST, linestyle="", marker="o", markersize=3, elinewidth=0.5
     )
     axes.set(xlabel="true value", ylabel="predicted", ylim=limits)
+
+
+def draw_rejection(axes: "Axes", own: np.ndarray, others: list[np.ndarray], title: str) -> None:
+    """What is left at each share of rejected rows; the other methods faint, on the same scale."""
+    for curve in others:
+        axes.plot(REJECTED, curve, color=TEXT, linewidth=0.9, alpha=0.25)
+    axes.plot(REJECTED, own, color=FIRST, linewidth=2)
+    values = np.concatenate([own, *others])
+    margin = 0.05 * max(np.ptp(values), 1e-3)
+    axes.set(xlim=(0, REJECTED[-1]), ylim=(values.min() - margin, values.max() + margin))
+    axes.set(xlabel="share rejected", ylabel=f"{title} of the rest")
 
 
 def draw_training(axes: "Axes", runs: tuple[Run, ...]) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 
 from credo.data import Dataset, Units, hold_out_classes
 from credo.errors import CredoError
-from credo.inference import HMC, Method, method_named
+from credo.inference import Method, method_named, name_of
 from credo.posterior import Record
 from credo.predictive import check_rows
 from credo.report.results import OutOfDistribution
 
-# Where a method's own defaults are made for patience. Trajectories of about 1 (100 steps of 0.01)
-# mix better than more and shorter ones at the same cost.
-QUICK: dict[str, Method] = {"hmc": HMC(num_samples=50, num_warmup=50, num_leapfrog=100)}
+SEEDS = 3
+# Methods that take long; their seeds differ little, as each run averages over chains or members.
+ONE_SEED = ("auto", "hmc", "nuts", "mala", "metropolis")
 
 HELD_OUT_REASON = (
     "No method saw an example of them. They were recorded and prepared like all others, so only "
@@ -26,15 +26,26 @@ HELD_OUT_REASON = (
 
 
 def choose_methods(methods: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
-    """Methods by their label; a bare name gets the quick settings, or the method's own defaults."""
+    """Methods by their label; a bare name has the method's own defaults."""
     if isinstance(methods, Mapping):
         chosen = dict(methods)
     else:
         names = [methods] if isinstance(methods, str) else list(methods)
-        chosen = {name: QUICK.get(name) or method_named(name)() for name in names}
+        chosen = {name: method_named(name)() for name in names}
     if not chosen:
         raise CredoError("there are no methods to compare; name at least one, such as 'map'")
     return chosen
+
+
+def seeds_of(method: Method, first: int, count: int | None) -> range:
+    """The seeds of a method; None: three, or one for a method that takes long."""
+    if count is None:
+        count = 1 if name_of(method) in ONE_SEED else SEEDS
+    if count < 1:
+        raise CredoError(f"a comparison needs at least 1 seed, got {count}")
+    if not 0 <= first <= 2**32 - count:
+        raise CredoError(f"seeds lie between 0 and {2**32 - 1}, got {first}")
+    return range(first, first + count)
 
 
 def prepare(

@@ -1,7 +1,7 @@
 """What a comparison found: plain arrays and numbers, one `Run` for each method and seed."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -53,12 +53,15 @@ class Run:
     training: Trace | None
     fit_seconds: float
     predict_seconds: float
-    num_parameters: int
-    num_stored: int
+    num_parameters: int | None
+    """Of one network; None: a baseline, which is none."""
+    num_stored: int | None
     """Numbers that the posterior keeps: all draws of a chain, one network for dropout."""
     num_draws: int
     """Functions averaged in each prediction."""
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What the method has chosen."""
 
     @property
     def seconds(self) -> float:
@@ -67,7 +70,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Several methods on one data set, with the same network and the same seeds."""
+    """Several methods on one data set, judged on the same rows."""
 
     data: Dataset
     """As it was used: without held-out classes."""
@@ -77,6 +80,9 @@ class Comparison:
     num_draws: int
     methods: dict[str, Method]
     runs: dict[str, tuple[Run, ...]]
+    """One for each seed, of methods and then of baselines."""
+    baselines: dict[str, str] = field(default_factory=dict)
+    """What the runs are that have no method: by label, in words."""
 
     @property
     def regression(self) -> bool:
@@ -84,17 +90,23 @@ class Comparison:
 
     @property
     def num_seeds(self) -> int:
-        return len(next(iter(self.runs.values())))
+        """Of the method with the most: dear ones may have fewer."""
+        return max(map(len, self.runs.values()))
 
     @property
     def error_meaning(self) -> str:
         """What stands behind the ± of `summary`."""
-        if self.num_seeds > 1:
-            return f"standard error over {self.num_seeds} seeds, on the same test set"
-        return f"standard error of one seed over {len(self.data.test.y):,} test rows"
+        rows = f"standard error over {len(self.data.test.y):,} test rows"
+        if self.num_seeds == 1:
+            return f"{rows}, of one seed"
+        fewer = [name for name, runs in self.runs.items() if len(runs) < self.num_seeds]
+        text = f"{rows} and {self.num_seeds} seeds"
+        if fewer:
+            text += f" ({', '.join(fewer)}: {min(map(len, self.runs.values()))})"
+        return text
 
     def summary(self, method: str, metric: str) -> Estimate:
-        """Mean over seeds and its standard error s / √seeds; with one seed, that run's own error.
+        """Mean over seeds, and its standard error over test rows and seeds.
 
         `metric` is one of a run's metrics, or "seconds".
         """
@@ -108,12 +120,16 @@ class Comparison:
 
 
 def over_seeds(estimates: list[Estimate]) -> Estimate:
-    """The mean of one number per seed, with the standard error of that mean.
+    """The mean of one number per seed, with the error of the test rows and that of the seeds.
+
+    All seeds are judged on the same rows, so the first does not shrink with more of them.
 
     Example:
-        >>> print(over_seeds([Estimate(1.0, 9.0), Estimate(3.0, 9.0)]))
-        2.0 ± 1.0
+        >>> print(over_seeds([Estimate(1.0, 0.2), Estimate(1.4, 0.4)]))
+        1.20 ± 0.36
     """
     if len(estimates) == 1:
         return estimates[0]
-    return mean_estimate([estimate.value for estimate in estimates])
+    value, of_seeds = mean_estimate([estimate.value for estimate in estimates])
+    of_rows = sum(estimate.error for estimate in estimates) / len(estimates)
+    return Estimate(value, math.hypot(of_rows, of_seeds))

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from credo.report import plots
 from credo.report.guides import (
     COVERAGE_GUIDE,
@@ -12,10 +14,12 @@ from credo.report.guides import (
     ENTROPY_GUIDE_RIGHT,
     NO_UNFAMILIAR,
     PREDICTION_GUIDE,
+    REJECTION_GUIDE,
+    REJECTION_GUIDE_QUANTITIES,
     RELIABILITY_GUIDE,
     TRAINING_GUIDE,
 )
-from credo.report.numbers import entropy_histogram, shown_predictions
+from credo.report.numbers import REJECTED, entropy_histogram, rejection, shown_predictions
 from credo.report.results import Comparison, Run
 from credo.report.svg import svg
 
@@ -124,6 +128,28 @@ def prediction_section(comparison: Comparison) -> str:
     return section("uncertainty", title, paragraph(PREDICTION_GUIDE), panels(drawings, {}))
 
 
+def rejection_section(comparison: Comparison) -> str:
+    """Accuracy, or RMSE, of what is left when the least certain rows are rejected."""
+    curves = {name: rejection(comparison, name) for name in comparison.runs}
+    title = "RMSE" if comparison.regression else "accuracy"
+    half = int(np.argmin(np.abs(REJECTED - 0.2)))
+    drawings, captions = {}, {}
+    for name, own in curves.items():
+        captions[name] = f"{title} {own[half]:.3g} without the least certain 20 %"
+        others = [curve for other, curve in curves.items() if other != name]
+        drawings[name] = svg(
+            one_panel(lambda axes, o=own, rest=others: plots.draw_rejection(axes, o, rest, title)),
+            f"{title} of {name} against the share of rejected inputs: {captions[name]}",
+            PANEL,
+        )
+    return section(
+        "rejection",
+        "What if it may say “I do not know”?",
+        paragraph(REJECTION_GUIDE_QUANTITIES if comparison.regression else REJECTION_GUIDE),
+        panels(drawings, captions),
+    )
+
+
 def training_section(comparison: Comparison) -> str:
     """Training curves."""
     drawings = {
@@ -135,4 +161,6 @@ def training_section(comparison: Comparison) -> str:
         for name, runs in comparison.runs.items()
         if runs[0].training is not None
     }
+    if not drawings:
+        return section("training", "Training curves", paragraph("None were recorded."))
     return section("training", "Training curves", paragraph(TRAINING_GUIDE), panels(drawings, {}))

@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING
 
 from credo.report.columns import headline_columns, headline_rows
-from credo.report.notes import data_note, ood_note, sampling_note, settings_notes, warning_notes
+from credo.report.conclusion import conclusion, difference_note
+from credo.report.notes import (
+    baseline_notes,
+    data_note,
+    ood_note,
+    settings_notes,
+    warning_notes,
+)
 from credo.report.results import Comparison
 
 if TYPE_CHECKING:
@@ -33,7 +40,7 @@ def comparison_table(comparison: Comparison, mark: str = "") -> "Table":
 
 
 def print_table(comparison: Comparison, console: "Console | None" = None) -> None:
-    """Print the table and, below it, what its figures mean.
+    """Print the conclusion, the table and, below it, what its figures mean.
 
     Without a terminal there is no width to keep to: no column is ever cut, and the best values
     carry a star, since bold would be lost.
@@ -44,6 +51,8 @@ def print_table(comparison: Comparison, console: "Console | None" = None) -> Non
     console = console or Console()
     plain = not console.is_terminal
     table = comparison_table(comparison, mark="*" if plain else "")
+    console.print(conclusion(comparison), highlight=False, markup=False, style="bold")
+    console.print()
     if plain:
         needed = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
         Console(file=console.file, width=max(needed, console.width)).print(table)
@@ -59,10 +68,11 @@ def notes_below(comparison: Comparison, mark: str) -> list[str]:
     best = f"{mark}: best value of its column; " if len(comparison.runs) > 1 else ""
     notes = [
         f"{best}±: {comparison.error_meaning}.",
-        sampling_note(comparison),
+        difference_note(comparison),
         data_note(comparison),
         ood_note(comparison),
         *settings_notes(comparison),
+        *baseline_notes(comparison),
         *(f"warning: {note}" for note in warning_notes(comparison)),
     ]
     return [note for note in notes if note]

@@ -52,7 +52,7 @@ class BayesianEstimator(BaseEstimator):
 
     def __init__(
         self,
-        method: str | Method = "dropout",
+        method: str | Method = "auto",
         *,
         network: Network | eqx.Module | None = None,
         hidden: tuple[int, ...] = (50,),

@@ -29,11 +29,12 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):
     """A classifier that averages the predictions of a posterior over networks.
 
     Args:
-        method: a name that `credo methods` lists, or an instance such as `credo.HMC()`. Its fields
-            are parameters too: `set_params(method__rate=0.1)`.
+        method: a name that `credo methods` lists, or an instance such as `credo.HMC()`; by default
+            `auto`, which needs no tuning. Its fields are parameters too:
+            `set_params(method__num_steps=500)`.
         network: a network of your own, from `credo.networks` or an Equinox module with one output
             per class (one in all for two classes); by default an MLP.
-        hidden: units of each hidden layer of the MLP.
+        hidden: units of each hidden layer of the MLP; `auto` with the default chooses its own.
         activation: relu, tanh, sigmoid, gelu, silu or softplus.
         prior_scale: standard deviation of the normal prior over every weight.
         temperature: 1 for the Bayesian posterior, below 1 for a cold one.

@@ -55,7 +55,7 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator):
 
     def __init__(
         self,
-        method: str | Method = "dropout",
+        method: str | Method = "auto",
         *,
         network: Network | eqx.Module | None = None,
         hidden: tuple[int, ...] = (50,),
