@@ -111,6 +111,14 @@ class Posterior(Saveable):
             )
         return WeightPrior(jax.tree.map(np.asarray, std), mean)
 
+    def to_arviz(self) -> Any:
+        """The draws as `arviz.InferenceData`, of a posterior that stores draws."""
+        made_by = self.record.method or type(self).__name__
+        raise CredoError(
+            f"to_arviz needs stored draws, and a posterior of {made_by} makes them anew for each "
+            "prediction; fit with a sampler, such as hmc, nuts or sgld"
+        )
+
     def validate(self, template: Params) -> None:
         """Raise where the fields, read from a file, do not fit together."""
 

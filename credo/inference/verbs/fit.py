@@ -28,7 +28,7 @@ WARNING_ROWS = 100  # rows of a stream that warnings look at
 def fit(
     model: Model,
     data: Any,
-    method: Method | str,
+    method: Method | str = "auto",
     key: int | Array = 0,
     *,
     units: Units | None = None,
@@ -49,7 +49,8 @@ def fit(
 
     Args:
         data: a pair of x and y, or a source of batches such as `credo.data.stream_arrays` gives.
-        method: an instance such as `credo.HMC()`, or a name such as "hmc" for its defaults.
+        method: an instance such as `credo.HMC()`, or a name such as "hmc" for its defaults; without
+            one, `auto`, which needs no tuning.
         key: an integer seed or a JAX key; the same key gives the same bits.
         units: how x and y as you have them become what network and likelihood take, such as
             `credo.data.Units.standardizing(x, y)`; predictions then speak in these units too.
