@@ -21,6 +21,7 @@ from jaxtyping import Array
 from credo.data.source import Source
 from credo.data.units import Units
 from credo.engine import Algorithm, Descent, DescentState, Info, Plan, pick
+from credo.inference.arrival import descent_warnings
 from credo.model import Batch, Model, Target
 from credo.posterior import Posterior
 
@@ -38,9 +39,13 @@ class Setup(NamedTuple):
 class Method(Algorithm):
     """Base of inference methods: see the top of this module."""
 
-    def adapted(self, model: Model, units: Units, x: Any) -> tuple[Model, Units]:
+    def adapted(self, model: Model, units: Units, x: Any, y: Any) -> tuple[Model, Units]:
         """The model and the inputs that the method prefers to those given; by default these."""
         return model, units
+
+    def for_density(self, num_dimensions: int) -> "Method":
+        """The method as it suits a bare density: what its fields leave open is chosen."""
+        return self
 
     def setup(
         self, target: Target, source: Source, rows: Batch, units: Units, key: int | Array
@@ -123,8 +128,8 @@ class Wrapper(Method):
     def divergence_hint(self) -> str:
         return self.inner.divergence_hint()
 
-    def adapted(self, model: Model, units: Units, x: Any) -> tuple[Model, Units]:
-        return self.inner.adapted(model, units, x)
+    def adapted(self, model: Model, units: Units, x: Any, y: Any) -> tuple[Model, Units]:
+        return self.inner.adapted(model, units, x, y)
 
     def setup(
         self, target: Target, source: Source, rows: Batch, units: Units, key: int | Array
@@ -174,6 +179,23 @@ class DescentMethod(Descent, Method):
     def posterior(self, target: Target, states: DescentState, kept: Any) -> Posterior:
         return self.posterior_of(target, pick(states, 0).result)
 
+    def warnings(
+        self, target: Target, posterior: Any, data: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        """Whether the descent has arrived, by its losses."""
+        return descent_warnings(self._name, self, target, info)
+
     @property
     def held_out_fraction(self) -> float:
         return self.validation_fraction
+
+    @property
+    def anneals(self) -> bool:
+        """Whether what is minimised changes along the run, so that losses may rise."""
+        return False
+
+    @property
+    def _name(self) -> str:
+        from credo.inference.registry import name_of  # which imports the methods
+
+        return name_of(self)

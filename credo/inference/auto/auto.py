@@ -41,6 +41,7 @@ from credo.inference.auto.members import Member, Members, MemberState, params_of
 from credo.inference.method import Method, Setup
 from credo.keys import as_key
 from credo.model import DEFAULT_NETWORK, Model, Normal, NormalMixture, Target
+from credo.model.likelihoods.normal_mixture import MIN_SCALE
 from credo.networks import MLP, Params, TabularNetwork
 from credo.posterior import Record, Samples
 
@@ -77,10 +78,10 @@ class Auto(Method):
         steps = self.num_steps or budget.num_steps
         return Plan(num_steps=steps, num_warmup=steps, num_chains=self._folds(num_rows))
 
-    def adapted(self, model: Model, units: Units, x: Any) -> tuple[Model, Units]:
+    def adapted(self, model: Model, units: Units, x: Any, y: Any) -> tuple[Model, Units]:
         likelihood, network = model.likelihood, model.network
         if likelihood == Normal("learned", 1):
-            likelihood = NormalMixture()
+            likelihood = NormalMixture(min_scale=max(MIN_SCALE, _resolution(units.targets_of(y))))
         if network == DEFAULT_NETWORK:
             columns = units.inputs_of(x)
             if np.ndim(columns) == 2:
@@ -112,14 +113,18 @@ class Auto(Method):
         # The members draw their rows from the folds; the engine has none to give.
         return Setup(members, folds, replace(resident(()), num_rows=count), starts)
 
-    def posterior(self, folds: Folds, states: MemberState, kept: Any) -> Samples:
+    def posterior(  # type: ignore[override]
+        self, folds: Folds, states: MemberState, kept: Any
+    ) -> Samples:
         params = jax.vmap(lambda state: params_of(folds.target, state, state.best))(states)
         draws = jax.tree.map(lambda leaf: leaf[:, None], params)
         count = len(states.best_loss)
         weights = jnp.full((count, 1), 1 / count)
         return Samples(folds.target.model, draws, Record(folds.target.input_shape), weights)
 
-    def finish(self, folds: Folds, posterior: Samples, data: Batch) -> Samples:
+    def finish(  # type: ignore[override]
+        self, folds: Folds, posterior: Samples, data: Batch
+    ) -> Samples:
         chosen = kinds_of(folds.target.model)
         decision = decide(folds, posterior, len(chosen))
         weights = np.where(decision.weights < LEAST_WEIGHT, 0.0, decision.weights)
@@ -154,6 +159,13 @@ def _with_ignorance(draws: Params) -> Params:
     return jax.tree.map(extended, draws)
 
 
+def _resolution(y: Any) -> float:
+    """The standard deviation of rounding: to the smallest step between values, r / √12."""
+    values = np.unique(np.asarray(y, np.float64))
+    steps = np.diff(values)
+    return float(steps.min() / np.sqrt(12)) if len(steps) else 0.0
+
+
 def kinds_of(model: Model) -> tuple[Kind, ...]:
     """What members there are for a network and a likelihood."""
     if not isinstance(model.network, TabularNetwork):
@@ -166,7 +178,6 @@ def kinds_of(model: Model) -> tuple[Kind, ...]:
 
 
 def _member(target: Target, units: Units, kind: Kind, fold: int) -> Member:
-    numbers = (kind.learning_rate, kind.length, kind.dropout, kind.decay)
     switches = None
     if isinstance(target.model.network, TabularNetwork):
         likelihood = target.model.likelihood
@@ -184,12 +195,18 @@ def _member(target: Target, units: Units, kind: Kind, fold: int) -> Member:
             "gain": np.ones(likelihood.num_outputs),
             "offset": offset,
         }
-    member = Member(np.asarray(fold, np.int32), *map(np.asarray, numbers), switches)
-    return jax.tree.map(_on_device, member)
+    return Member(
+        jnp.asarray(fold, jnp.int32),
+        _as_float(kind.learning_rate),
+        _as_float(kind.length),
+        _as_float(kind.dropout),
+        _as_float(kind.decay),
+        jax.tree.map(_as_float, switches),
+    )
 
 
-def _on_device(leaf: np.ndarray) -> Array:
-    return jnp.asarray(leaf, leaf.dtype if leaf.dtype.kind == "i" else float)
+def _as_float(value: Any) -> Array:
+    return jnp.asarray(value, float)
 
 
 def _note(folds: Folds, chosen: tuple[Kind, ...], weights: np.ndarray, correction: float) -> str:

@@ -44,6 +44,7 @@ class Folds(Struct):
         own = (self.num_rows - fold + self.num_folds - 1) // self.num_folds
         others = self.num_rows - own
         if size >= self.capacity:
+            assert self.rows.row is not None
             is_own = jnp.arange(self.capacity) % self.num_folds == fold
             return self.rows._replace(row=jnp.where(is_own, -1, self.rows.row))
         positions, chosen = batch_indices(key, step, others, size)

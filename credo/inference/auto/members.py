@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from credo.engine import Algorithm, Info, Plan, descend
+from credo.engine import Algorithm, Info, Plan, adamw, descend
 from credo.inference.auto.folds import Folds
 from credo.inference.dropout.unit_noise import input_site, row_noise
 from credo.model import Batch, Target
@@ -67,7 +67,7 @@ class Members(Algorithm):
     def init(self, key: Array, folds: Folds, member: Member, batch: Any) -> MemberState:
         draw_key, row_key = jax.random.split(key)
         weights = _flat(_drawn(draw_key, folds.target, member))
-        memory = _rule(0.0, 0.0, weights).init(weights)
+        memory = adamw(0.0, 0.0).init(weights)
         worst = jnp.asarray(jnp.inf, weights.dtype)
         start = jnp.zeros((), jnp.int32)
         return MemberState(
@@ -89,7 +89,7 @@ class Members(Algorithm):
             return -_mean_term(target, params, batch, noise), {}
 
         decays = member.decay * _is_matrix(target)
-        rule = _rule(self._rate(member, step), decays, state.weights)
+        rule = adamw(self._rate(member, step), decays)
         weights, memory, info = descend(rule, state.weights, state.memory, loss)
         memory_of_average = jnp.minimum(AVERAGE, step / (step + 5.0))
         average = memory_of_average * state.average + (1 - memory_of_average) * weights
@@ -158,18 +158,6 @@ def _is_matrix(target: Target) -> Array:
 
 def _flat(params: Params) -> Array:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
-
-
-def _rule(rate: Any, decays: Any, weights: Array) -> Any:
-    """AdamW; rate and decay are data."""
-    import optax  # here, so that `import credo` does not wait for it
-
-    def decayed(updates: Array, params: Array) -> Array:
-        return updates + decays * params
-
-    return optax.chain(
-        optax.scale_by_adam(b2=0.99), optax.stateless(decayed), optax.scale(-rate)
-    )
 
 
 def _dropout(key: Array, target: Target, params: Params, rate: Array) -> Noise:

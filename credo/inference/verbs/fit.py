@@ -76,7 +76,7 @@ def fit(
     chosen = as_method(method)
     units = units or Units()
     if not hasattr(data, "segment"):
-        model, units = chosen.adapted(model, units, check_pair(data)[0])
+        model, units = chosen.adapted(model, units, *check_pair(data))
     rows, source, target = prepared(
         model, data, chosen, key, units, temperature, row_weights, class_weights,
         require_all_classes, padded,
@@ -186,7 +186,14 @@ def infer(
     """Run a method, finish its posterior with all rows, and say what is to be said."""
     keep_checkpoint = options.pop("keep_checkpoint", False)
     done = run(
-        algorithm or method, target, source, key, starts, name=name_of(method), keep_checkpoint=True, **options
+        algorithm or method,
+        target,
+        source,
+        key,
+        starts,
+        name=name_of(method),
+        keep_checkpoint=True,
+        **options,
     )
     posterior = method.posterior(target, done.states, done.kept)
     if hasattr(posterior, "model"):

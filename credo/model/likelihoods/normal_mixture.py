@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from credo.fields import COUNT, check_fields
+from credo.fields import COUNT, POSITIVE, check_fields
 from credo.model.likelihoods.likelihood import Likelihood, Summary, checked_values
 from credo.model.likelihoods.normal import LOG_2PI
 from credo.model.mixtures import MixturePredictive
 
-LOG_SCALES = (-6.0, 3.0)  # of standardized targets: a part may not collapse onto a row
-NUM_NODES = 12  # of a quadrature over one normal: exact for polynomials of degree 23
+MIN_SCALE = 0.0025  # of standardized targets
+MAX_LOG_SCALE = 3.0
+NUM_NODES = 24  # of a quadrature over one normal
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,12 @@ class NormalMixture(Likelihood):
 
     num_parts: int = 3
     """K, normals of the mixture."""
+    min_scale: float = MIN_SCALE
+    """Smallest s, in units of the targets: a part may not collapse onto a row. Where targets are
+    rounded to steps of r, r / √12 keeps parts from spiking at the values that occur."""
 
     def __post_init__(self) -> None:
-        check_fields(self, num_parts=COUNT)
+        check_fields(self, num_parts=COUNT, min_scale=POSITIVE)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -46,7 +50,8 @@ class NormalMixture(Likelihood):
     def parts(self, outputs: Array) -> tuple[Array, Array, Array]:
         """Log weights, means and scales, each (n, K)."""
         logits, means, log_scales = jnp.split(outputs, 3, axis=-1)
-        return jax.nn.log_softmax(logits), means, jnp.exp(jnp.clip(log_scales, *LOG_SCALES))
+        scales = jnp.maximum(jnp.exp(jnp.minimum(log_scales, MAX_LOG_SCALE)), self.min_scale)
+        return jax.nn.log_softmax(logits), means, scales
 
     def log_prob(self, params: dict, outputs: Float[Array, "n k"], y: Array) -> Float[Array, " n"]:
         log_weights, means, scales = self.parts(outputs)
