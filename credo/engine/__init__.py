@@ -1,7 +1,7 @@
 """The engine: one loop that runs any algorithm on any objective."""
 
 from credo.engine.algorithm import Algorithm, Info, Objective, Plan, pick, stack, unstack
-from credo.engine.descent import Descent, DescentState, climb, descend
+from credo.engine.descent import Descent, DescentState, adamw, climb, descend
 from credo.engine.loop import Run, initial, run
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Objective",
     "Plan",
     "Run",
+    "adamw",
     "climb",
     "descend",
     "initial",

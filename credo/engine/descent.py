@@ -259,6 +259,16 @@ def descend(
     return learned, memory, {"loss": value} | info
 
 
+def adamw(rate: Any, decay: Any) -> Any:
+    """AdamW whose rate and decay, one for all weights or one each, are data of a compiled step."""
+    import optax
+
+    def decayed(updates: Any, params: Any) -> Any:
+        return updates + decay * params
+
+    return optax.chain(optax.scale_by_adam(b2=0.99), optax.stateless(decayed), optax.scale(-rate))
+
+
 def climb(objective: Any, params: Any, batch: Any, num_steps: int) -> Any:
     """Adam towards the mode of the log joint of a batch: where a chain may well start."""
     import optax
