@@ -17,6 +17,7 @@ EXPERIMENTS: dict[str, str] = {
     "dropout-functions": "dropout_functions.DropoutFunctions",
     "uncertainty-histograms": "uncertainty_histograms.UncertaintyHistograms",
     "bayesian-convnet": "bayesian_convnet.BayesianConvnet",
+    "defaults": "defaults.Defaults",
     "uci-dropout": "uci_dropout.UciDropout",
     "uci-ensemble": "uci_ensemble.UciEnsemble",
     "lenet-anchors": "lenet_anchors.LeNetAnchors",

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from credo.data import Dataset
 from credo.evaluation.classification import ReliabilityCurve, reliability_curve
 from credo.evaluation.evaluate import evaluate
+from credo.experiments.baselines import Baseline, baselines_for, flat, predictive
 from credo.inference import CredoWarning, Method, fit
 from credo.model import Model, NormalPrior, default_model, standardized_noise
 from credo.networks import Network
 from credo.posterior import Posterior, Record
 from credo.predictive import CategoricalPredictive, MixturePredictive, Predictive, predict
-from credo.report.baselines import baselines_for, run_baseline
 from credo.report.prepare import SEEDS, choose_methods, prepare, seeds_of, target_units
 from credo.report.results import Comparison, Run, Trace
 
@@ -182,3 +182,29 @@ def num_parameters(model: Model, posterior: Posterior) -> int:
     shape = posterior.record.input_shape
     params = jax.eval_shape(lambda: model.init(jax.random.key(0), shape))
     return sum(np.size(leaf) for leaf in jax.tree.leaves(params))
+
+
+def run_baseline(
+    baseline: Baseline, data: Dataset, seed: int, ood_inputs: np.ndarray | None, judge: Callable
+) -> Run:
+    """One fit of a baseline; `judge` gives the curve of what was promised and what came true."""
+    began = time.perf_counter()
+    fitted = baseline.fit(flat(data.train.x), data.train.y, seed)
+    after_fit = time.perf_counter()
+    predicted = predictive(fitted, data, data.test.x)
+    predict_seconds = time.perf_counter() - after_fit
+    elsewhere = None if ood_inputs is None else predictive(fitted, data, ood_inputs)
+    return Run(
+        seed=seed,
+        metrics=evaluate(predicted, data.test.y, elsewhere),
+        reliability=judge(predicted, data.test.y),
+        predicted=predicted,
+        ood_predicted=elsewhere,
+        training=None,
+        fit_seconds=after_fit - began,
+        predict_seconds=predict_seconds,
+        num_parameters=None,
+        num_stored=None,
+        num_draws=1,
+        warnings=(),
+    )

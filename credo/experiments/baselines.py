@@ -4,17 +4,14 @@ Classes: their probabilities. Quantities: a normal around the prediction, whose 
 rows that the prediction had not seen (out of bag, or cross-validated).
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from credo.data import Dataset
-from credo.evaluation.evaluate import evaluate
 from credo.model.summaries import entropy_of
 from credo.predictive import CategoricalPredictive, NormalPredictive, Predictive
-from credo.report.results import Run
 
 NUM_TREES = 500
 NUM_FOLDS = 5
@@ -128,39 +125,13 @@ def baselines_for(data: Dataset) -> dict[str, Baseline]:
     return QUANTITIES if data.task == "regression" else CLASSES
 
 
-def run_baseline(
-    baseline: Baseline, data: Dataset, seed: int, ood_inputs: np.ndarray | None, judge: Callable
-) -> Run:
-    """One fit of a baseline; `judge` gives the curve of what was promised and what came true."""
-    began = time.perf_counter()
-    fitted = baseline.fit(_flat(data.train.x), data.train.y, seed)
-    after_fit = time.perf_counter()
-    predicted = predictive(fitted, data, data.test.x)
-    predict_seconds = time.perf_counter() - after_fit
-    elsewhere = None if ood_inputs is None else predictive(fitted, data, ood_inputs)
-    return Run(
-        seed=seed,
-        metrics=evaluate(predicted, data.test.y, elsewhere),
-        reliability=judge(predicted, data.test.y),
-        predicted=predicted,
-        ood_predicted=elsewhere,
-        training=None,
-        fit_seconds=after_fit - began,
-        predict_seconds=predict_seconds,
-        num_parameters=None,
-        num_stored=None,
-        num_draws=1,
-        warnings=(),
-    )
-
-
 def predictive(fitted: Any, data: Dataset, x: np.ndarray) -> Predictive:
     """What a fitted estimator says of rows, as the methods say it."""
     if data.task == "regression":
-        mean, std = fitted.predict(_flat(x), return_std=True)
+        mean, std = fitted.predict(flat(x), return_std=True)
         return NormalPredictive(mean[None, :, None], std[None, :, None])
     probs = np.zeros((len(x), len(data.classes or ())))
-    probs[:, fitted.classes_] = fitted.predict_proba(_flat(x))
+    probs[:, fitted.classes_] = fitted.predict_proba(flat(x))
     if isinstance(fitted, _forests()):
         # No tree of a forest may have seen a class here: as if one more tree knew nothing.
         probs = (NUM_TREES * probs + 1 / probs.shape[1]) / (NUM_TREES + 1)
@@ -173,5 +144,5 @@ def _forests() -> type:
     return RandomForestClassifier
 
 
-def _flat(x: np.ndarray) -> np.ndarray:
+def flat(x: np.ndarray) -> np.ndarray:
     return np.asarray(x).reshape(len(x), -1)
