@@ -20,7 +20,7 @@ import numpy as np
 from credo.caching import cache_folder
 from credo.data import Dataset, Units, load
 from credo.data.named_tables import TARGETS
-from credo.evaluation import evaluate
+from credo.evaluation.evaluate import evaluate
 from credo.experiments.baselines import Baseline, baselines_for, flat, predictive
 from credo.experiments.page import Page, Pattern
 from credo.files import atomic_path
