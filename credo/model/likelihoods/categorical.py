@@ -33,7 +33,8 @@ class Classes(Likelihood):
         averaged = super().average(drawn, weights)
         probs = drawn["probs"]
         tiny = jnp.finfo(probs.dtype).tiny
-        surprise = jnp.log(probs + tiny) - jnp.log(averaged["probs"] + tiny)
+        # The log of a ratio: that of equal draws is 1 and its log 0, to the bit.
+        surprise = jnp.log((probs + tiny) / (averaged["probs"] + tiny))
         return averaged | {"information": over_draws(jnp.sum(probs * surprise, axis=2), weights)}
 
     def predictive(self, averaged: dict, kept: dict) -> CategoricalPredictive:
