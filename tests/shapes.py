@@ -7,6 +7,7 @@ see; and a function within a function would be wrapped anew whenever it is made.
 """
 
 import ast
+import functools
 import sys
 import types
 import typing
@@ -18,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 from beartype import beartype
-from jaxtyping import jaxtyped
+from jaxtyping import TypeCheckError, jaxtyped
 
 KINDS = ("Float", "Int", "UInt", "Bool", "Num", "Shaped", "Inexact", "Real", "Complex", "Key")
 DECORATOR = "__check_shapes__"
@@ -49,10 +50,30 @@ def checked(function: Callable) -> Callable:
     hints = function.__annotations__
     shaped = {name: of_any_library(hint) for name, hint in hints.items() if has_shape(hint)}
     function.__annotations__ = shaped
-    found = jaxtyped(function, typechecker=beartype)
+    strict = jaxtyped(function, typechecker=beartype)
     function.__annotations__ = hints
-    found.__annotations__ = hints
-    return found
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return strict(*given, **named)
+        except TypeCheckError as error:
+            # Where credo refuses it by itself, that is the answer.
+            raise _own_refusal(function, given, named) or error from None
+
+    return call
+
+
+def _own_refusal(function: Callable, given: tuple, named: dict) -> Exception | None:
+    from credo.errors import CredoError  # which must not be imported before it is hooked
+
+    try:
+        function(*given, **named)
+    except CredoError as error:
+        return error
+    except Exception:
+        return None
+    return None
 
 
 class _Marker(ast.NodeTransformer):

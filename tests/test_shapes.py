@@ -7,6 +7,7 @@ import pytest
 from jaxtyping import Array, Float, TypeCheckError
 
 from credo.data.batches import permute
+from credo.errors import CredoError
 from tests.shapes import checked
 
 
@@ -29,3 +30,13 @@ def test_shapes_are_checked_and_types_are_not():
     np.testing.assert_array_equal(checked(planted)(x, x, "wrong"), 2 * np.ones(3))
     with pytest.raises(TypeCheckError, match="return"):
         checked(planted)(x, x, 3)  # not a text: only its result is wrong
+
+
+def refused(x: Float[Array, "n k"]) -> None:
+    if np.ndim(x) != 2:
+        raise CredoError(f"x must be a matrix, got {np.shape(x)}")
+
+
+def test_what_credo_refuses_by_itself_is_refused_in_its_words():
+    with pytest.raises(CredoError, match="must be a matrix"):
+        checked(refused)(np.ones(3))
