@@ -11,3 +11,7 @@ class DivergedError(CredoError):
 
 class CredoWarning(UserWarning):
     """Something that ended but should not be trusted as it is."""
+
+
+class CredoNote(CredoWarning):
+    """Something that was decided for the user, who may see it otherwise."""

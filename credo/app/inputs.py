@@ -3,7 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from tyro.conf import Positional, arg
@@ -11,15 +11,18 @@ from tyro.conf import Positional, arg
 from credo import data as credo_data
 from credo.data import Dataset, TableEncoder
 from credo.data.table import own_targets
+from credo.data.table_files import TABLE_ENDINGS, is_table_file
 from credo.errors import CredoError
 from credo.posterior import Posterior, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Data = Annotated[Positional[str], arg(metavar="DATA")]
 ModelFile = Annotated[Positional[Path], arg(metavar="FILE")]
 DataFolder = Annotated[
     Path | None, arg(metavar="DIR", help_behavior_hint="(default: environment variable CREDO_DATA)")
 ]
-TABLES = (".csv", ".parquet")
 
 
 class Rows(NamedTuple):
@@ -31,7 +34,7 @@ class Rows(NamedTuple):
 
 
 def is_table(data: str) -> bool:
-    return data.lower().endswith(TABLES)
+    return is_table_file(data)
 
 
 def kind_of(data: str) -> str:
@@ -44,7 +47,7 @@ def kind_of(data: str) -> str:
 def load_named(data: str, data_dir: Path | None) -> Dataset:
     """A named data set; the error also says what a file would have to look like."""
     if Path(data).is_file():
-        raise CredoError(f"cannot read '{data}': a table ends in .csv or .parquet; convert it")
+        raise CredoError(f"cannot read '{data}': a table ends in {TABLE_ENDINGS}; convert it")
     return credo_data.load(data, data_dir=data_dir)
 
 
@@ -75,6 +78,19 @@ def model_inputs(posterior: Posterior, data: str, data_dir: Path | None) -> Any:
     return credo_data.read_table(data, encoder.text_columns)
 
 
+def carried_columns(data: str, id: str | None, keep_all: bool) -> "pd.DataFrame":
+    """Columns of a table to stand beside its predictions, as they are written in it."""
+    if not is_table(data):
+        raise CredoError(f"--id and --keep-columns need a table; '{data}' is {kind_of(data)}")
+    names = list(credo_data.read_table(data).columns)
+    if id is not None and id not in names:
+        raise CredoError(f"--id: '{data}' has no column '{id}'; it has {', '.join(names)}")
+    frame = credo_data.read_table(data, names)
+    if not keep_all:
+        return frame[[id]]
+    return frame[sorted(names, key=lambda name: name != id)]  # the id first
+
+
 def model_rows(posterior: Posterior, data: str, data_dir: Path | None) -> Rows:
     """The same with their targets."""
     encoder = _encoder(posterior.record, data)
@@ -97,7 +113,7 @@ def _encoder(record: Record, data: str) -> TableEncoder | None:
         if not is_table(data):
             raise CredoError(
                 f"the model was fitted on a table and needs one; '{data}' is {kind_of(data)}: give "
-                f"a .csv or .parquet file with the columns {', '.join(encoder.columns)}"
+                f"a file ({TABLE_ENDINGS}) with the columns {', '.join(encoder.columns)}"
             )
         return encoder
     if is_table(data):

@@ -9,7 +9,7 @@ import numpy as np
 from tyro.conf import arg
 
 import credo
-from credo.app.inputs import Data, DataFolder, ModelFile, model_inputs
+from credo.app.inputs import Data, DataFolder, ModelFile, carried_columns, model_inputs
 from credo.app.outputs import check_output
 from credo.errors import CredoError
 from credo.files import atomic_path
@@ -29,9 +29,13 @@ class Predict:
     model: ModelFile
     """Model written by `credo fit`."""
     data: Data
-    """Table (.csv, .parquet), or the name of a data set, whose test part is predicted."""
+    """Table (.csv, .tsv, .xlsx, .parquet), or name of a data set, whose test part is predicted."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """File to write, .csv or .parquet; without it, CSV goes to standard output."""
+    id: Annotated[str | None, arg(metavar="COL", help_behavior_hint="")] = None
+    """Column of the table to put before the predictions."""
+    keep_columns: bool = False
+    """Put all columns of the table before the predictions."""
     num_draws: int = 100
     """Posterior draws to average over."""
     naive: bool = False
@@ -46,8 +50,23 @@ class Predict:
             check_output(self.out, [self.model, self.data])
         posterior = credo.load(self.model)
         x = model_inputs(posterior, self.data, self.data_dir)
+        carried = None
+        if self.id is not None or self.keep_columns:
+            carried = carried_columns(self.data, self.id, self.keep_columns)
         used = noiseless(posterior) if self.naive else posterior
-        write_columns(prediction_columns(credo.predict(used, x, self.num_draws)), self.out)
+        columns = prediction_columns(credo.predict(used, x, self.num_draws))
+        write_columns(columns if carried is None else beside(carried, columns), self.out)
+
+
+def beside(carried: Any, columns: dict[str, Any]) -> dict[str, Any]:
+    """The table's own columns, then the predictions."""
+    twice = [name for name in carried.columns if name in columns]
+    if twice:
+        raise CredoError(
+            f"the table's column '{twice[0]}' has the name of a prediction; rename it, or carry "
+            "another with --id"
+        )
+    return {name: carried[name].to_numpy() for name in carried.columns} | columns
 
 
 def noiseless(posterior: Posterior) -> Posterior:
@@ -91,7 +110,7 @@ def _quantity_columns(predicted: Any) -> dict[str, np.ndarray]:
     }
 
 
-def write_columns(columns: dict[str, np.ndarray], out: Path | None) -> None:
+def write_columns(columns: dict[str, Any], out: Path | None) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(columns)

@@ -12,7 +12,9 @@ from credo import data as credo_data
 from credo.app.inputs import Rows, by_name, digest, is_table, kind_of, load_named, table_rows
 from credo.data import Dataset, Origin, Units
 from credo.data.encoder import TableTask
+from credo.data.suspicions import table_summary
 from credo.data.table import infer_task
+from credo.data.table_files import TABLE_ENDINGS
 from credo.errors import CredoError
 from credo.posterior import Posterior
 
@@ -27,6 +29,8 @@ class Training:
     test: Rows | None
     units: Units
     origin: Origin | None
+    summary: str = ""
+    """What was understood of a table, in one line."""
 
     @property
     def num_rows(self) -> int:
@@ -49,7 +53,7 @@ def check_target(data: str, target: str | None) -> None:
         columns = ", ".join(map(str, credo_data.read_table(data).columns))
         raise CredoError(f"name the column to predict with --target; '{data}' has {columns}")
     if not is_table(data) and target is not None:
-        raise CredoError(f"--target needs a table (.csv or .parquet); '{data}' is {kind_of(data)}")
+        raise CredoError(f"--target needs a table ({TABLE_ENDINGS}); '{data}' is {kind_of(data)}")
 
 
 def training_rows(origin: Origin, data_dir: Path | None) -> Training:
@@ -111,8 +115,11 @@ def _table(origin: Origin) -> Training:
         parts = credo_data.split_table(frame, origin.test_fraction, origin.seed, target=balanced)
     encoder = credo_data.fit_encoder(parts[0], target, task)
     train, *test = (table_rows(encoder, part) for part in parts)
+    summary = table_summary(encoder, frame)
+    if origin.task is None and encoder.target.has_numbered_classes:
+        summary += "; its whole numbers are taken for classes, --task regression for a quantity"
     origin = dataclasses.replace(origin, digest=digest(origin.data))
-    return Training(train, test[0] if test else None, Units.of_table(encoder), origin)
+    return Training(train, test[0] if test else None, Units.of_table(encoder), origin, summary)
 
 
 def comparison_data(

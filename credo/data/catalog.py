@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from credo.data.dataset import Dataset
 from credo.data.images import load_cifar10, load_idx, load_omniglot, load_svhn_crops
 from credo.data.locate import DataDir
+from credo.data.named_tables import TABLE_NAMES, load_named_table
+from credo.data.table_files import is_table_file
 from credo.data.tabular import adbench_names, load_adbench, load_embedded, load_uci, uci_names
 from credo.data.text import TEXT_NAMES, load_text
 from credo.errors import CredoError
@@ -21,7 +23,12 @@ SINGLE_SPLIT: dict[str, Callable[..., Dataset]] = {
     "omniglot": load_omniglot,
     "text/trec": load_text,
 }
-FAMILIES = {"uci": load_uci, "adbench": load_adbench, "text": load_text}
+FAMILIES = {
+    "uci": load_uci,
+    "adbench": load_adbench,
+    "text": load_text,
+    "tables": load_named_table,
+}
 
 
 def load(name: str, *, split: int = 0, data_dir: DataDir = None) -> Dataset:
@@ -31,7 +38,7 @@ def load(name: str, *, split: int = 0, data_dir: DataDir = None) -> Dataset:
     user's cache); the sets that come with scikit-learn need neither.
 
     Args:
-        name: such as "digits", "uci/yacht" or "adbench/cardio"; case does not matter.
+        name: such as "digits", "uci/yacht" or "tables/abalone"; case does not matter.
         split: which split of the rows into training and test part; sets that are published
             with a single one have only split 0.
         data_dir: the data folder; where None, the environment variable CREDO_DATA names it.
@@ -64,11 +71,12 @@ def names(*, data_dir: DataDir = None) -> tuple[str, ...]:
         ('digits', 'breast-cancer', 'wine')
     """
     single = (name for name in SINGLE_SPLIT if "/" not in name)
-    return (*EMBEDDED, *single, *uci_names(data_dir), *adbench_names(data_dir), *TEXT_NAMES)
+    families = (uci_names(data_dir), adbench_names(data_dir), TEXT_NAMES, TABLE_NAMES)
+    return (*EMBEDDED, *single, *(name for family in families for name in family))
 
 
 def _unknown(name: str, data_dir: DataDir) -> str:
-    if name.lower().endswith((".csv", ".parquet", ".pq", ".tsv")):
+    if is_table_file(name):
         return f"'{name}' is a file: read it with credo.data.load_table(path, target=COLUMN)"
     everything = names(data_dir=data_dir)
     close = get_close_matches(name, everything, n=1)

@@ -2,12 +2,37 @@
 
 import math
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 from credo.errors import CredoError
 from credo.saving import Saveable
 
 TableTask = Literal["classification", "regression"]
+DecimalMark = Literal[".", ","]
+DateOrder = Literal["ymd", "dmy", "mdy"]
+MONEY = ("€", "$", "£", "¥", "₹", "₩", "₽", "EUR", "USD", "GBP", "CHF", "JPY", "CZK", "PLN", "SEK",
+         "NOK", "DKK", "Kč", "zł", "kr")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CellFormat(Saveable):
+    """How the numbers of a column are written: new tables are read as the training rows were."""
+
+    decimal: DecimalMark = "."
+    """Before the fraction of a number in a text."""
+    unit: str = ""
+    """A currency, or "%": numbers are what stands before it."""
+    first_day: str | None = None
+    """Of a column of dates: the first day of the training rows, from which days are counted."""
+    date_order: DateOrder = "ymd"
+    """Of dates in texts: whether year, day or month comes first."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("", "%", *MONEY):
+            raise CredoError(f"{self.unit!r:.60} is no unit that credo knows")
+        if self.first_day is not None:
+            date.fromisoformat(self.first_day)
 
 
 @dataclass(frozen=True)
@@ -23,6 +48,7 @@ class NumericColumn(Saveable):
     std: float
     fill: float
     indicator: bool
+    format: CellFormat = CellFormat()
 
     def __post_init__(self) -> None:
         _check_scale(self.name, self.mean, self.std)
@@ -54,12 +80,20 @@ class TargetColumn(Saveable):
     classes: tuple[str, ...] | None = None
     mean: float = 0.0
     std: float = 1.0
+    format: CellFormat = CellFormat()
 
     def __post_init__(self) -> None:
         _check_scale(self.name, self.mean, self.std)
         if (self.classes is not None) != (self.task == "classification"):
             raise CredoError(f"column {self.name!r} has classes if and only if these are its task")
         _check_distinct(self.classes or (), f"classes of column {self.name!r}")
+        if self.format.first_day is not None:
+            raise CredoError(f"column {self.name!r} is predicted, and holds dates")
+
+    @property
+    def has_numbered_classes(self) -> bool:
+        """Whether the classes might be meant as numbers."""
+        return self.classes is not None and all(map(is_number, self.classes))
 
 
 @dataclass(frozen=True)
@@ -69,9 +103,11 @@ class TableEncoder(Saveable):
     numeric: tuple[NumericColumn, ...]
     categorical: tuple[CategoricalColumn, ...]
     target: TargetColumn
+    left_out: tuple[str, ...] = ()
+    """Columns of the training rows that say nothing: without values, or all of different texts."""
 
     def __post_init__(self) -> None:
-        _check_distinct((*self.columns, self.target.name), "columns")
+        _check_distinct((*self.columns, self.target.name, *self.left_out), "columns")
         if not self.columns:
             raise CredoError("a table needs columns besides its target")
 
@@ -94,8 +130,12 @@ class TableEncoder(Saveable):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns that `read_table` should keep as text."""
+        names = [column.name for column in self.categorical]
+        names += [column.name for column in self.numeric if column.format.decimal == ","]
         named = any(not is_number(label) for label in self.target.classes or ())
-        return tuple(c.name for c in self.categorical) + (self.target.name,) * named
+        if named or self.target.format.decimal == ",":
+            names.append(self.target.name)
+        return tuple(names)
 
     def encode(self, frame: Any) -> Any:
         """Inputs for a network, float32, one row per row; columns are found by name."""

@@ -1,28 +1,31 @@
 """A user's own table as numbers: an encoding learnt from the training rows, kept with the model."""
 
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from credo.data.columns import (
-    column_kind,
+    ColumnType,
+    column_type,
     encode_categorical,
     encode_numeric,
     fit_categorical,
     fit_numeric,
-    numbers,
 )
 from credo.data.dataset import Dataset, make_split
 from credo.data.encoder import TableEncoder, TableTask, TargetColumn
+from credo.data.suspicions import warn_of_suspicions
 from credo.data.table_files import check_frame, read_table, split_table
 from credo.data.targets import (
     check_target,
     fit_target,
     infer_task,
+    own_values,
     target_values,
 )
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoNote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,33 +63,53 @@ def fit_encoder(frame: "pd.DataFrame", target: str, task: TableTask | None = Non
     """
     check_frame(frame)
     check_target(frame, target)
-    features = [name for name in frame.columns if name != target]
-    if not features:
-        raise CredoError(f"the table has no column besides the target '{target}'")
-    kinds = {name: column_kind(frame, name) for name in features}
-    return TableEncoder(
-        tuple(fit_numeric(frame, name) for name in features if kinds[name] == "numeric"),
-        tuple(fit_categorical(frame, name) for name in features if kinds[name] == "categorical"),
+    types = {name: column_type(frame, name) for name in frame.columns if name != target}
+    left_out = [name for name, found in types.items() if found.kind in ("empty", "unique")]
+    if len(left_out) == len(types):
+        named = f" but {', '.join(left_out)}, without values or with different texts in all rows"
+        raise CredoError(
+            f"the table has no column besides the target '{target}'{named if left_out else ''}"
+        )
+    _note_left_out(types, left_out)
+    numeric = [(name, found.format) for name, found in types.items() if found.kind == "numeric"]
+    categorical = [name for name, found in types.items() if found.kind == "categorical"]
+    encoder = TableEncoder(
+        tuple(fit_numeric(frame, name, format) for name, format in numeric),
+        tuple(fit_categorical(frame, name) for name in categorical),
         fit_target(frame, target, task or infer_task(frame, target)),
+        tuple(left_out),
     )
+    warn_of_suspicions(encoder, frame)
+    return encoder
+
+
+def _note_left_out(types: dict[str, ColumnType], left_out: list[str]) -> None:
+    reasons = {"empty": "it has no values", "unique": "nearly every row has a text of its own"}
+    for name in left_out:
+        warnings.warn(
+            f"column '{name}' is left out: {reasons[types[name].kind]}", CredoNote, stacklevel=3
+        )
 
 
 def encode(encoder: TableEncoder, frame: "pd.DataFrame") -> np.ndarray:
     """Inputs for a network, float32, one row per row; columns are found by name.
 
-    The target column may be there or not; any other surplus or missing column is refused.
+    The target column may be there or not; further columns are ignored, missing ones are refused.
     """
     check_frame(frame)
     missing = [name for name in encoder.columns if name not in frame.columns]
-    surplus = [
-        name for name in frame.columns if name not in (*encoder.columns, encoder.target.name)
-    ]
-    if missing or surplus:
-        problems = [f"lacks {', '.join(missing)}"] * bool(missing)
-        problems += [f"has the unknown {', '.join(surplus)}"] * bool(surplus)
+    known = (*encoder.columns, encoder.target.name, *encoder.left_out)
+    surplus = [name for name in frame.columns if name not in known]
+    if missing:
+        besides = f" and has the unknown {', '.join(surplus)}" if surplus else ""
         raise CredoError(
-            f"the table {' and '.join(problems)}; the model was fitted on the "
+            f"the table lacks {', '.join(missing)}{besides}; the model was fitted on the "
             f"{len(encoder.columns)} columns {', '.join(encoder.columns)}"
+        )
+    if surplus:
+        named = ", ".join(surplus[:5]) + (", …" if len(surplus) > 5 else "")
+        warnings.warn(
+            f"ignored columns that the model was not fitted on: {named}", CredoNote, stacklevel=2
         )
     parts = [encode_numeric(column, frame) for column in encoder.numeric]
     parts += [encode_categorical(column, frame) for column in encoder.categorical]
@@ -100,10 +123,7 @@ def encode_target(encoder: TableEncoder, frame: "pd.DataFrame") -> np.ndarray:
 
 def own_targets(encoder: TableEncoder, frame: "pd.DataFrame") -> np.ndarray:
     """Class numbers, or quantities in their own units."""
-    if encoder.target.classes is None:
-        check_target(frame, encoder.target.name)
-        return numbers(frame, encoder.target.name)
-    return target_values(encoder.target, frame)
+    return own_values(encoder.target, frame)
 
 
 def load_table(

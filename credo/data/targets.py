@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credo.data.cells import one_spelling
 from credo.data.columns import (
     MAX_CATEGORIES,
+    ColumnType,
     category_codes,
-    column_kind,
+    column_type,
     fit_numeric,
     numbers,
     row_name,
@@ -38,9 +40,10 @@ def infer_task(frame: "pd.DataFrame", target: str) -> TableTask:
         'regression'
     """
     check_target(frame, target)
-    if column_kind(frame, target) == "categorical":
+    kind, format = _target_type(frame, target)
+    if kind != "numeric":
         return "classification"
-    values = numbers(frame, target)
+    values = numbers(frame, target, format)
     few = len(np.unique(values)) <= min(MAX_INFERRED_CLASSES, len(values) // 2)
     return "classification" if few and np.all(values == np.round(values)) else "regression"
 
@@ -48,8 +51,8 @@ def infer_task(frame: "pd.DataFrame", target: str) -> TableTask:
 def fit_target(frame: "pd.DataFrame", name: str, task: TableTask) -> TargetColumn:
     """The classes that occur, or the mean and standard deviation."""
     if task == "regression":
-        column = fit_numeric(frame, name)
-        return TargetColumn(name, task, mean=column.mean, std=column.std)
+        column = fit_numeric(frame, name, _target_type(frame, name).format)
+        return TargetColumn(name, task, None, column.mean, column.std, column.format)
     if task != "classification":
         raise CredoError(f"task must be 'classification' or 'regression', got {task!r}")
     classes = sort_labels(category_codes(frame, name)[1])
@@ -58,15 +61,32 @@ def fit_target(frame: "pd.DataFrame", name: str, task: TableTask) -> TargetColum
         raise CredoError(
             f"the target '{name}' has {found}; classification needs from 2 to {MAX_CATEGORIES}"
         )
+    _refuse_two_spellings(name, classes)
     return TargetColumn(name, task, classes)
+
+
+def _target_type(frame: "pd.DataFrame", name: str) -> ColumnType:
+    found = column_type(frame, name)
+    if found.format.first_day is not None:
+        raise CredoError(f"the target '{name}' holds dates; convert it to numbers, such as days")
+    return found
+
+
+def _refuse_two_spellings(name: str, classes: tuple[str, ...]) -> None:
+    spelled: dict[str, str] = {}
+    for each in classes:
+        other = spelled.setdefault(one_spelling(each), each)
+        if other != each:
+            raise CredoError(
+                f"the target '{name}' has the classes {other!r} and {each!r}; write them alike"
+            )
 
 
 def target_values(target: TargetColumn, frame: "pd.DataFrame") -> np.ndarray:
     """Class numbers (int32), or standardized values (float32)."""
-    check_target(frame, target.name)
     if target.classes is None:
-        values = (numbers(frame, target.name) - target.mean) / target.std
-        return values.astype(np.float32)
+        return ((own_values(target, frame) - target.mean) / target.std).astype(np.float32)
+    check_target(frame, target.name)
     codes, labels = category_codes(frame, target.name)
     unseen = [label for label in labels if label not in target.classes]
     if unseen:
@@ -75,6 +95,14 @@ def target_values(target: TargetColumn, frame: "pd.DataFrame") -> np.ndarray:
             f"not have; the model knows {', '.join(target.classes)}"
         )
     return np.array([target.classes.index(label) for label in labels], np.int32)[codes]
+
+
+def own_values(target: TargetColumn, frame: "pd.DataFrame") -> np.ndarray:
+    """Class numbers, or quantities in their own units."""
+    if target.classes is not None:
+        return target_values(target, frame)
+    check_target(frame, target.name)
+    return numbers(frame, target.name, target.format)
 
 
 def check_target(frame: "pd.DataFrame", target: str) -> None:

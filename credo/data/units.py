@@ -130,7 +130,7 @@ class Units(Saveable):
     def targets_of(self, y: Any) -> np.ndarray:
         """Targets as a likelihood takes them: class numbers, or standardized quantities."""
         if self.classes is None:
-            y = np.asarray(y)
+            y = self._as_written(np.asarray(y))
             if self.keeps_targets:
                 return y
             if y.dtype.kind not in "biuf":
@@ -145,6 +145,17 @@ class Units(Saveable):
                     )
             return ((columns - np.asarray(self.shift)) / np.asarray(self.factor)).reshape(y.shape)
         return class_codes(self.classes, y)
+
+    def _as_written(self, y: np.ndarray) -> np.ndarray:
+        """Numbers from texts, as the target of a table has them."""
+        if y.dtype.kind not in "OU" or y.ndim != 1 or not isinstance(self.inputs, TableEncoder):
+            return y
+        import pandas as pd
+
+        from credo.data.targets import own_values
+
+        target = self.inputs.target
+        return own_values(target, pd.DataFrame({target.name: y}))
 
     def class_weights_of(self, weights: Any) -> Any:
         """Weights by class number, from those by name where the classes have names."""
