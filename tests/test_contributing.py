@@ -24,7 +24,10 @@ from credo.model.mixtures import MixturePredictive
 from credo.networks import MLP
 from credo.posterior.samples import one_network
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    pytest.mark.filterwarnings("ignore::credo.CredoWarning"),  # runs are short
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)).astype(np.float32)
