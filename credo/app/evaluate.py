@@ -27,7 +27,7 @@ class Evaluate:
     model: ModelFile
     """Model written by `credo fit`."""
     data: Data
-    """Table (.csv, .parquet) with the target, or the name of a data set (its test part)."""
+    """Table (.csv, .tsv, .xlsx, .parquet) with the target, or name of a set (its test part)."""
     ood: Annotated[str | None, arg(metavar="DATA", help_behavior_hint="")] = None
     """Inputs unlike the training data: a table or the name of a data set."""
     num_draws: int = 100

@@ -20,6 +20,7 @@ from credo.inference.registry import method_named
 from credo.model import Model, standardized_noise
 from credo.posterior import Posterior
 
+DEFAULT_METHOD = "auto"
 MEMBER = "member_"  # before the hyper-parameters of an ensemble's members
 
 
@@ -33,11 +34,11 @@ class Fit:
     """
 
     data: Data
-    """Table (.csv, .parquet), or the name of a data set."""
-    method: Annotated[str, arg(metavar="NAME")]
-    """Inference method, see `credo methods`."""
+    """Table (.csv, .tsv, .xlsx, .parquet), or the name of a data set."""
     out: Annotated[Path, arg(metavar="FILE")]
     """File to write the model to."""
+    method: Annotated[str, arg(metavar="NAME")] = DEFAULT_METHOD
+    """Inference method, see `credo methods`."""
     target: Annotated[str | None, arg(metavar="COL", help_behavior_hint="")] = None
     """Column of the table to predict."""
     task: Annotated[TableTask | None, arg(help_behavior_hint="")] = None

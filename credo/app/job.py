@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import credo
-from credo.app.outputs import check_output, checkpoint_of, remove_leftovers, resumable
+from credo.app.outputs import check_output, checkpoint_of, only_writer, remove_leftovers, resumable
 from credo.app.text import score_table
 from credo.app.training import Training, training_again
 from credo.posterior import Posterior, replace_record
@@ -42,19 +42,24 @@ class Job:
 
     def run(self, rows: Training, work: Callable[[Path | None], Posterior]) -> Posterior:
         """Do the work, which gets the checkpoint to go on from, and save what it gives."""
-        with resumable(self.checkpoint):
-            posterior = work(self.checkpoint)
-        posterior = replace_record(posterior, origin=rows.origin)
-        credo.save(posterior, self.out)
-        if self.checkpoint is not None:  # kept until here: the model is on disk now
-            self.checkpoint.unlink(missing_ok=True)
-        remove_leftovers(self.out)
+        with only_writer(self.out):
+            if rows.summary:
+                print(rows.summary, flush=True)
+            with resumable(self.checkpoint):
+                posterior = work(self.checkpoint)
+            posterior = replace_record(posterior, origin=rows.origin)
+            credo.save(posterior, self.out)
+            if self.checkpoint is not None:  # kept until here: the model is on disk now
+                self.checkpoint.unlink(missing_ok=True)
+            remove_leftovers(self.out)
         return posterior
 
     def report(self, posterior: Posterior, rows: Training) -> None:
         """Print what was written, and how well it predicts the rows set aside."""
         record = posterior.record
         print(f"{self.out}: {record.method} on {rows.num_rows} rows, {record.seconds:.1f} seconds")
+        for note in record.notes:
+            print(note)
         if rows.test is None:
             return
         x, y = rows.test

@@ -14,17 +14,17 @@ from typing import Any
 
 from credo import CredoWarning
 from credo.app.parse import parse
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoNote
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `credo ARGUMENTS` (those of the process by default) and return the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know ± or a class
-    if arguments is None:
-        _insist_on_interrupts()
     with _plain_warnings():
         try:
+            if arguments is None:
+                _insist_on_interrupts()
             parse(sys.argv[1:] if arguments is None else list(arguments)).run()
             sys.stdout.flush()
         except SystemExit as stop:  # tyro leaves this way after showing help
@@ -80,7 +80,8 @@ def _discard_output() -> None:
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _print_line(f"warning: {message}", 0)
+        kind = "note" if isinstance(message, CredoNote) else "warning"
+        _print_line(f"{kind}: {message}", 0)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -1,7 +1,8 @@
 """What a command leaves behind: checked before the work, whole or absent afterwards."""
 
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from credo.errors import CredoError, DivergedError
@@ -44,3 +45,65 @@ def resumable(checkpoint: Path | None) -> Iterator[None]:
         if checkpoint is not None and checkpoint.exists():
             how = f"give the same command again to go on from {checkpoint}"
         raise KeyboardInterrupt(f"interrupted; {how}") from None
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Refuse to begin while another process works on the same output.
+
+    The file `path.lock` names the process. The system forgets the lock of one that was killed,
+    whose file is taken over.
+    """
+    lock = path.with_name(path.name + ".lock")
+    handle = _locked(lock)
+    if handle is None:
+        pid = ""
+        with suppress(OSError):
+            pid = lock.read_text().strip()
+        raise CredoError(
+            f"another run is writing {path} (process {pid or 'unknown'}); wait for it, or name "
+            "another file for --out"
+        )
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _locked(lock: Path) -> int | None:
+    """An open file that this process alone has locked; None if another one has."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        if not _lock(handle):
+            os.close(handle)
+            return None
+        if _is_still(lock, handle):
+            break
+        os.close(handle)  # its owner removed it between the two lines above
+    with suppress(OSError):  # on a full disk the lock holds, without a name
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+    return handle
+
+
+def _lock(handle: int) -> bool:
+    """Whether the lock was free; where the system has none, it always is."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False

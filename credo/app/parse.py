@@ -11,7 +11,7 @@ import credo
 from credo.app.compare import Compare, compare_with_flags_in
 from credo.app.evaluate import Evaluate
 from credo.app.extend import Extend
-from credo.app.fit import Fit, fit_with_flags_of
+from credo.app.fit import DEFAULT_METHOD, Fit, fit_with_flags_of
 from credo.app.hyperparameters import flag, summary
 from credo.app.landscape import Landscape
 from credo.app.laplace import LaplaceOf, laplace_with_flags
@@ -75,8 +75,9 @@ def parse(arguments: Sequence[str]) -> Command:
             f"the commands are {', '.join(COMMANDS)}"
         )
     commands = dict(COMMANDS)
-    method = value_of("--method", arguments) if arguments[0] == "fit" else None
-    if method is not None:
+    method = None
+    if arguments[0] == "fit":
+        method = value_of("--method", arguments) or DEFAULT_METHOD
         commands["fit"] = fit_with_flags_of(method_named(method), value_of("--member", arguments))
     if arguments[0] == "compare":
         commands["compare"] = compare_with_flags_in(arguments[1:])

@@ -1,6 +1,7 @@
 """Rows to learn from: a data set by its name, or a table of the user's own."""
 
 import dataclasses
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from credo.data.encoder import TableTask
 from credo.data.suspicions import table_summary
 from credo.data.table import infer_task
 from credo.data.table_files import TABLE_ENDINGS
-from credo.errors import CredoError
+from credo.errors import CredoError, CredoWarning
 from credo.posterior import Posterior
 
 MovedTable = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
@@ -89,7 +90,10 @@ def training_again(posterior: Posterior, moved: str | None, data_dir: Path | Non
             f"'{path}' is not the table that the model was fitted to; give that one as --data, or "
             "fit a new model"
         )
-    return training_rows(dataclasses.replace(origin, data=path), data_dir)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CredoWarning)  # the fit has said what it found
+        rows = training_rows(dataclasses.replace(origin, data=path), data_dir)
+    return dataclasses.replace(rows, summary="")
 
 
 def _named(origin: Origin, data_dir: Path | None) -> Training:

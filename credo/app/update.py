@@ -26,7 +26,7 @@ class Update:
     model: ModelFile
     """Model written by `credo fit` with one of these methods, or by this command."""
     data: Data
-    """Table (.csv, .parquet) with the target, or the name of a data set (its test part)."""
+    """Table (.csv, .tsv, .xlsx, .parquet) with the target, or name of a set (its test part)."""
     out: Annotated[Path, arg(metavar="FILE")]
     """File to write the updated model to; may be the model itself."""
     seed: int = 0

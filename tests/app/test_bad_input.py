@@ -1,7 +1,6 @@
 """Bad input gets one clear line and exit code 2, early, with nothing half-written."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import credo
@@ -56,7 +55,7 @@ def test_missing_files(refused, fitted, tmp_path, table):
 def test_data_that_is_neither_name_nor_table(refused, tmp_path):
     (tmp_path / "notes.txt").write_text("a,b\n1,2\n")
     map_ = ("--method", "map", "--out", tmp_path / "model")
-    refused("fit", tmp_path / "notes.txt", *map_, words=["notes.txt", ".csv or .parquet"])
+    refused("fit", tmp_path / "notes.txt", *map_, words=["notes.txt", ".xlsx or .parquet"])
     refused("fit", "digitz", *map_, words=["'digitz'", "did you mean 'digits'?"])
     refused("fit", "digits", "--target", "kind", *map_, words="--target")
     (tmp_path / "broken.csv").write_bytes(b"a,b\n1,2\n3,4,5\n\xff\xfe")
@@ -93,9 +92,10 @@ def test_infinite_features(refused, write, fitted, tmp_path, value):
     refused("predict", fitted, bad, "--out", tmp_path / "p.csv", words=["'age'", "infinite"])
 
 
-def test_a_column_without_values(refused, write, tmp_path):
-    bad = write(age=dict.fromkeys(range(120), "NaN"))
-    refused(*fit(bad, tmp_path / "model"), words="'age'")
+def test_columns_without_values(refused, write, tmp_path):
+    gone = dict.fromkeys(range(120), "NaN")
+    bad = write(age=gone, size=gone, color=gone)
+    refused(*fit(bad, tmp_path / "model"), words=["size, color, age", "without values"])
 
 
 def test_one_class_only(refused, write, tmp_path):
@@ -110,10 +110,12 @@ def test_a_class_unseen_in_training(refused, write, fitted):
 def test_wrong_features_at_prediction(refused, write, fitted, tmp_path):
     out = ("--out", tmp_path / "p.csv")
     refused("predict", fitted, write(age=None), *out, words=["lacks age", "size, age, color"])
-    surplus = pd.read_csv(write()).assign(weight=1.0)
-    surplus.to_csv(tmp_path / "more.csv", index=False)
-    refused("predict", fitted, tmp_path / "more.csv", *out, words="weight")
     refused("predict", fitted, "iris", *out, words=["'iris'", "size, age, color"])
+
+
+def test_columns_that_cannot_be_carried(refused, write, fitted, tmp_path):
+    predict = ("predict", fitted, write(), "--out", tmp_path / "p.csv")
+    refused(*predict, "--id", "nmae", words=["--id", "'nmae'", "size, color, age, kind"])
 
 
 def test_wrong_shape_at_prediction(refused, tmp_path, table):
@@ -156,7 +158,7 @@ def test_a_model_of_another_kind(refused, fitted, tmp_path, table):
     units = metadata["content"]["fields"]["record"]["fields"]["units"]["fields"]
     units["inputs"]["fields"]["target"]["fields"]["std"] = -1.0
     credo.files.save_arrays(tmp_path / "odd", arrays, metadata)
-    refused("predict", tmp_path / "odd", table, words=["odd", "std"])
+    refused("predict", tmp_path / "odd", table, words=["odd", "standard deviation"])
 
 
 def test_an_unknown_method(refused, table, tmp_path):

@@ -86,7 +86,7 @@ def test_the_last_method_counts():
     ("arguments", "words"),
     [
         (["fti"], ["'fti'", "did you mean 'fit'?"]),
-        (["fit"], ["DATA", "--method", "--out"]),
+        (["fit"], ["DATA", "--out"]),
         (["fit", "iris", "--method", "map"], ["--out"]),
         (["fit", "iris", "--method", "map", "--out"], ["--out"]),
         (["fit", "iris", "--method"], ["--method"]),
