@@ -30,6 +30,7 @@ from jaxtyping import Array
 from credo.caching import jit
 from credo.errors import CredoError, CredoWarning
 from credo.fields import COUNT, check_fields
+from credo.inference.arrival import mode_warnings
 from credo.inference.method import DescentMethod
 from credo.inference.normal.curvature import NOISE_POWERS, Curvature, of_likelihood
 from credo.inference.normal.evidence import LIMIT, Evidence, maximize
@@ -82,6 +83,8 @@ class Laplace(DescentMethod):
 
     def finish(self, target: Target, posterior: Samples, data: Batch) -> Posterior:
         params = jax.tree.map(lambda leaf: leaf[0, 0], posterior.draws)
+        for message in mode_warnings("laplace", self, target, params, data):
+            warnings.warn(message, CredoWarning, stacklevel=2)
         return approximate(self, target, params, data)
 
 

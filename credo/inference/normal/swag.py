@@ -142,11 +142,13 @@ class SWAG(DescentMethod):
         self, target: Target, posterior: Any, data: Batch, info: dict[str, np.ndarray]
     ) -> list[str]:
         count = self._num_collected(info["loss"].shape[1])
+        found = super().warnings(target, posterior, data, info)
         if count >= self.rank:
-            return []
+            return found
         return [
+            *found,
             f"swag: {count} networks were collected, too few for rank {self.rank}; raise "
-            "num_steps, or lower collect_every"
+            "num_steps, or lower collect_every",
         ]
 
     def _first(self, total: Any) -> Any:

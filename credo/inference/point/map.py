@@ -7,9 +7,14 @@ uncertainty about the function: the baseline that every other method should beat
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import jax
+import numpy as np
+
+from credo.inference.arrival import mode_warnings
 from credo.inference.method import DescentMethod
-from credo.model import Target
+from credo.model import Batch, Target
 from credo.networks import Params
 from credo.posterior import Samples
 from credo.posterior.samples import one_network
@@ -27,6 +32,13 @@ class MAP(DescentMethod):
 
     def posterior_of(self, target: Target, learned: Params) -> Samples:
         return one_network(target.model, learned)
+
+    def warnings(
+        self, target: Target, posterior: Any, data: Batch, info: dict[str, np.ndarray]
+    ) -> list[str]:
+        found = super().warnings(target, posterior, data, info)
+        params = jax.tree.map(lambda leaf: leaf[0, 0], posterior.draws)
+        return found or mode_warnings("map", self, target, params, data)
 
     @property
     def gives_draws(self) -> bool:

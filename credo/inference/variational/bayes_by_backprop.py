@@ -30,6 +30,7 @@ from credo.inference.variational import weight_noise
 from credo.model import Batch, Target
 from credo.networks import Params
 from credo.posterior.normal import NormalWeights, sample_weights
+from credo.struct import is_off
 
 
 class MeanField(NamedTuple):
@@ -97,6 +98,10 @@ class BayesByBackprop(DescentMethod):
 
     def posterior_of(self, target: Target, learned: MeanField) -> NormalWeights:
         return NormalWeights(target.model, learned.mean, jax.tree.map(jnp.exp, learned.log_std))
+
+    @property
+    def anneals(self) -> bool:
+        return not is_off(self.kl_warmup)
 
     def _kl(self, key: Array, target: Target, mean: Params, log_std: Params) -> Array:
         # N(m, s²) to the power 1/T is N(m, T s²) up to a constant.

@@ -30,6 +30,7 @@ from credo.model import Batch, Target
 from credo.model.priors import normal_log_prob
 from credo.networks import Params
 from credo.posterior.normal import NormalWeights
+from credo.struct import is_off
 
 LARGEST = {"layer": 0.0, "weight": 8.0}  # log α: Kingma's polynomial holds for α ≤ 1
 
@@ -108,6 +109,10 @@ class VariationalDropout(DescentMethod):
             return learned
         bounded = {name: jnp.minimum(a, LARGEST["layer"]) for name, a in learned.log_noise.items()}
         return learned._replace(log_noise=bounded)
+
+    @property
+    def anneals(self) -> bool:
+        return not is_off(self.kl_warmup)
 
     def _log_alpha(self, mean: Array, log_noise: Array) -> Array:
         if self.per == "layer":
