@@ -1,8 +1,9 @@
 """Warm-up of the samplers: the step size by dual averaging, the posterior's scales by its variance.
 
 Every chain adapts on its own between the sync steps of its plan. There the chains share what they
-learned: one step size (the geometric mean) and one scale matrix from the variances *within*
-chains, which chains in different modes do not inflate.
+learned: one step size (the median, which one stuck chain does not drag along) and one scale matrix
+from the variances *within* chains, which chains in different modes do not inflate. A chain whose
+step size is far from the others' has no say in the scales.
 
 References: Hoffman & Gelman, The No-U-Turn Sampler, JMLR 2014 (dual averaging, section 3.2).
 """
@@ -20,6 +21,9 @@ from credo.networks import Params
 
 Mass = Literal["unit", "diagonal", "dense"]
 FORGET, UPDATES = 0.1, (0.3, 0.5, 0.8)  # shares of the warm-up
+SHORTEST = 20  # warm-up for scales: the step size starts afresh with them, and needs its time
+MOST_DENSE = 100  # dimensions up to which a density's scales are a matrix by default
+IN_STEP = 5.0  # factor from the median step size within which a chain has a say in the scales
 
 
 class StepSize(NamedTuple):
@@ -66,6 +70,13 @@ def next_step_size(state: StepSize, acceptance: Array, target: float) -> StepSiz
     return StepSize(count, log_step, average, shortfall, state.log_center)
 
 
+def default_mass(num_dimensions: int, num_warmup: int) -> Mass:
+    """The scales of a bare density: a matrix where the warm-up can learn one."""
+    if num_warmup < SHORTEST:
+        return "unit"
+    return "dense" if num_dimensions <= MOST_DENSE else "diagonal"
+
+
 def start(params: Params, step_size: float, mass: Mass) -> Warmup:
     moments, scales = None, None
     if mass != "unit":
@@ -104,21 +115,24 @@ def sync_steps(num_warmup: int, mass: Mass) -> tuple[int, ...]:
     """When chains exchange what they learned: scales within the warm-up, step size at its end."""
     if num_warmup == 0:
         return ()
-    too_short = num_warmup < 20  # the step size starts afresh with new scales, and needs its time
-    updates = () if mass == "unit" or too_short else (int(part * num_warmup) for part in UPDATES)
-    return (*updates, num_warmup)
+    if mass == "unit" or num_warmup < SHORTEST:
+        return (num_warmup,)
+    return (*(int(part * num_warmup) for part in UPDATES), num_warmup)
 
 
 def synchronize(states: Any, num_warmup: int) -> Any:
     """Stacked states with one step size for all; before the end of the warm-up new scales too."""
     warmup: Warmup = states.warmup
     count = len(warmup.num_steps)
-    log_step = jnp.mean(warmup.step_size.log_average)
+    log_steps = warmup.step_size.log_average
+    log_step = jnp.median(log_steps)
     if warmup.moments is None or int(warmup.num_steps[0]) >= num_warmup:
         size = warmup.step_size._replace(log_average=jnp.full(count, log_step))
         return states._replace(warmup=warmup._replace(step_size=size))
     size = _shared(start_step_size(jnp.exp(log_step)), count)
-    scales = _shared(_new_scales(warmup.moments, pick(warmup.scales, 0)), count)
+    in_step = jnp.abs(log_steps - log_step) <= jnp.log(IN_STEP)
+    trusted = jax.tree.map(lambda leaf: _where_chain(in_step, leaf), warmup.moments)
+    scales = _shared(_new_scales(trusted, pick(warmup.scales, 0)), count)
     empty = jax.tree.map(jnp.zeros_like, warmup.moments)
     return states._replace(warmup=Warmup(warmup.num_steps, size, empty, scales))
 
@@ -128,10 +142,15 @@ def _shared(tree: Any, count: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), tree)
 
 
+def _where_chain(chosen: Array, leaf: Array) -> Array:
+    """Zero for the other chains."""
+    return jnp.where(chosen.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
+
+
 @jit
 def _new_scales(moments: Moments, scales: Any) -> Any:
     """From the variances within chains; a few draws, or chains that stood still, teach nothing."""
-    count = jnp.sum(moments.num_draws - 1)
+    count = jnp.sum(jnp.maximum(moments.num_draws - 1, 0))
     scatter = jnp.sum(moments.scatter, axis=0) / jnp.maximum(count, 1)
     enough = (count >= 10) & jnp.any(scatter > 0)
     if scatter.ndim == 1:
@@ -139,11 +158,12 @@ def _new_scales(moments: Moments, scales: Any) -> Any:
         variance = (count * scatter + 5 * jnp.mean(scatter)) / (count + 5)
         old, unravel = ravel_pytree(scales)
         return unravel(jnp.where(enough, jnp.sqrt(variance), old))
-    # Towards the diagonal, the more so the fewer draws there are per dimension.
+    # A little towards the diagonal, the less the more draws there are per dimension: a hundredth
+    # of it would hide the narrow directions of strongly correlated coordinates.
     size = scatter.shape[0]
-    weight = count / (count + size)
+    share = 0.1 * jnp.minimum(1.0, size / jnp.maximum(count, 1)) ** 2
     diagonal = jnp.diag((count * jnp.diag(scatter) + 5 * jnp.trace(scatter) / size) / (count + 5))
-    factor = jnp.linalg.cholesky(weight * scatter + (1 - weight) * diagonal)
+    factor = jnp.linalg.cholesky((1 - share) * scatter + share * diagonal)
     return jnp.where(enough & jnp.all(jnp.isfinite(factor)), factor, scales)
 
 

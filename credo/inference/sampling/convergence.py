@@ -130,7 +130,8 @@ def energy_warnings(name: str, method: Any, info: dict[str, np.ndarray]) -> list
     values = ebfmi(energy)
     if values.min() >= EBFMI_LIMIT:
         return []
-    mass = "mass='diagonal', " if method.mass == "unit" else ""
+    learns_none = method.mass == "unit" or (method.mass is None and name == "hmc")
+    mass = "mass='diagonal', " if learns_none else ""
     return [
         f"{name}: the energy of chain {values.argmin()} changes too slowly (E-BFMI = "
         f"{values.min():.2f}, should be at least {EBFMI_LIMIT}): it has not settled, or the target "

@@ -11,7 +11,7 @@ References: Neal, MCMC Using Hamiltonian Dynamics, 2011; Hoffman & Gelman, The N
 JMLR 2014 (dual averaging, section 3.2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array
 
 from credo.engine import Info, Plan
-from credo.fields import COUNT, POSITIVE, between
-from credo.inference.density import drawn
+from credo.fields import COUNT, POSITIVE, at_least, between
+from credo.inference.density import drawn, near_mode
 from credo.inference.method import Method
 from credo.inference.sampling import adaptation
 from credo.inference.sampling.adaptation import Mass, Warmup
@@ -31,6 +31,8 @@ from credo.inference.sampling.trees import add, normal_like, squared_norm, where
 from credo.model import Batch, Target
 from credo.networks import Params
 
+NUM_LEAPFROG = 100
+WHITENED = 2.0  # length of a trajectory where scales fit: a little over the quarter period π/2
 LONGEST = 1000  # leapfrog steps of a trajectory whose length is fixed
 DIVERGENCE = 1000.0  # energy error above which a trajectory has left the level set (Stan's value)
 
@@ -61,12 +63,15 @@ class HMC(Method):
     """Trajectories before the first draw, in which the step size is adapted."""
     num_chains: int = 4
     """Independent chains, each from its own initialisation."""
-    num_leapfrog: int = 100
-    """Leapfrog steps per trajectory."""
+    num_leapfrog: int | None = None
+    """Leapfrog steps per trajectory; by default 100."""
     trajectory: float | None = None
-    """Length ε L of a trajectory; where given, replaces num_leapfrog. π/2 where the mass fits."""
-    mass: Mass = "unit"
-    """Scales of the posterior that the warm-up learns: none, one per parameter, or a matrix."""
+    """Length ε L of a trajectory; where given, replaces num_leapfrog. By default 2 for densities
+    with dense scales."""
+    mass: Mass | None = None
+    """Scales of the posterior that the warm-up learns: unit (none), diagonal (one per parameter) or
+    dense (a matrix). By default none for networks; for densities a matrix up to 100 dimensions, and
+    one each above."""
     step_size: float = 0.01
     """Step size at the start of the warm-up."""
     target_acceptance: float = 0.8
@@ -75,19 +80,29 @@ class HMC(Method):
     """Each trajectory's step size is drawn from ε · U(1 − jitter, 1 + jitter)."""
     thin: int = 1
     """Trajectories per kept draw."""
+    climb_steps: int = 1000
+    """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:
         check_chains(
-            self, num_leapfrog=COUNT, trajectory=POSITIVE, jitter=between(0, 1, high_included=False)
-        )
+            self, num_leapfrog=COUNT, trajectory=POSITIVE, climb_steps=at_least(0),
+            jitter=between(0, 1, high_included=False),
+        )  # fmt: skip
+
+    def for_density(self, num_dimensions: int) -> "HMC":
+        mass = self.mass or adaptation.default_mass(num_dimensions, self.num_warmup)
+        is_open = self.mass is None and self.num_leapfrog is None and self.trajectory is None
+        trajectory = WHITENED if is_open and mass == "dense" else self.trajectory
+        return replace(self, mass=mass, trajectory=trajectory)
 
     def plan(self, num_rows: int) -> Plan:
-        sync_steps = adaptation.sync_steps(self.num_warmup, self.mass)
+        sync_steps = adaptation.sync_steps(self.num_warmup, self._mass)
         return plan_chains(self, sync_steps=sync_steps)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> HMCState:
+        params = near_mode(target, params, batch, self.climb_steps)
         log_joint, gradient = jax.value_and_grad(target.log_joint)(params, batch)
-        warmup = adaptation.start(params, self.step_size, self.mass)
+        warmup = adaptation.start(params, self.step_size, self._mass)
         return HMCState(params, log_joint, gradient, warmup)
 
     def synchronize(self, states: HMCState) -> HMCState:
@@ -100,7 +115,7 @@ class HMC(Method):
         usual_size = adaptation.current_step_size(state.warmup, self.num_warmup)
         spread = jax.random.uniform(jitter_key, minval=1 - self.jitter, maxval=1 + self.jitter)
         step_size = usual_size * spread
-        count: Any = self.num_leapfrog
+        count: Any = self.num_leapfrog or NUM_LEAPFROG
         if self.trajectory is not None:
             count = jnp.clip(jnp.round(self.trajectory / usual_size), 1, LONGEST).astype(int)
         momentum = normal_like(momentum_key, state.params)
@@ -150,10 +165,14 @@ class HMC(Method):
         if self.trajectory is not None and self._cut(info):
             found.append(
                 f"hmc: trajectories were cut at {LONGEST} leapfrog steps, short of the length "
-                f"{self.trajectory:g}; lower trajectory, set mass='diagonal' (got {self.mass!r}) "
+                f"{self.trajectory:g}; lower trajectory, set mass='diagonal' (got {self._mass!r}) "
                 f"or raise num_warmup (got {self.num_warmup})"
             )
         return found
+
+    @property
+    def _mass(self) -> Mass:
+        return self.mass or "unit"
 
     def _cut(self, info: dict[str, np.ndarray]) -> bool:
         return bool(np.any(info["num_leapfrog"][:, self.num_warmup :] >= LONGEST))

@@ -8,8 +8,8 @@ References: Hoffman & Gelman, The No-U-Turn Sampler, JMLR 2014; Betancourt, A Co
 Introduction to Hamiltonian Monte Carlo, 2017 (multinomial choice); Cabezas et al., BlackJAX, 2024.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from credo.engine import Info, Plan
-from credo.fields import between
-from credo.inference.density import drawn
+from credo.fields import at_least, between
+from credo.inference.density import drawn, near_mode
 from credo.inference.method import Method
 from credo.inference.sampling import adaptation
-from credo.inference.sampling.adaptation import Warmup
+from credo.inference.sampling.adaptation import Mass, Warmup
 from credo.inference.sampling.chains import check_chains, plan_chains
 from credo.inference.sampling.convergence import sampler_warnings
 from credo.model import Batch, Target
@@ -56,27 +56,34 @@ class NUTS(Method):
     """Independent chains, each from its own initialisation."""
     max_doublings: int = 10
     """A trajectory has at most 2 to this power leapfrog steps."""
-    mass: Literal["unit", "diagonal"] = "diagonal"
-    """Scales of the posterior that the warm-up learns: none, or one per parameter."""
+    mass: Mass | None = None
+    """Scales of the posterior that the warm-up learns: unit (none), diagonal (one per parameter) or
+    dense (a matrix). By default one each; for densities up to 100 dimensions a matrix."""
     step_size: float = 0.01
     """Step size at the start of the warm-up."""
     target_acceptance: float = 0.8
     """Mean acceptance that the warm-up aims for."""
     thin: int = 1
     """Trajectories per kept draw."""
+    climb_steps: int = 1000
+    """Steps of Adam towards the mode before a network's chain starts."""
 
     def __post_init__(self) -> None:
-        check_chains(self, max_doublings=between(1, 20))
+        check_chains(self, max_doublings=between(1, 20), climb_steps=at_least(0))
+
+    def for_density(self, num_dimensions: int) -> "NUTS":
+        mass = self.mass or adaptation.default_mass(num_dimensions, self.num_warmup)
+        return replace(self, mass=mass)
 
     def plan(self, num_rows: int) -> Plan:
-        sync_steps = adaptation.sync_steps(self.num_warmup, self.mass)
+        sync_steps = adaptation.sync_steps(self.num_warmup, self._mass)
         return plan_chains(self, sync_steps=sync_steps)
 
     def init(self, key: Array, target: Target, params: Params, batch: Batch) -> NUTSState:
+        params = near_mode(target, params, batch, self.climb_steps)
         log_joint, gradient = jax.value_and_grad(target.log_joint)(params, batch)
-        return NUTSState(
-            params, log_joint, gradient, adaptation.start(params, self.step_size, self.mass)
-        )
+        warmup = adaptation.start(params, self.step_size, self._mass)
+        return NUTSState(params, log_joint, gradient, warmup)
 
     def synchronize(self, states: NUTSState) -> NUTSState:
         return adaptation.synchronize(states, self.num_warmup)
@@ -136,8 +143,15 @@ class NUTS(Method):
             )
         return found
 
-    def _variances(self, state: NUTSState) -> Any:
-        flat, _ = ravel_pytree(state.params)
-        if state.warmup.scales is None:
-            return jnp.ones_like(flat)
-        return jnp.square(ravel_pytree(state.warmup.scales)[0])
+    @property
+    def _mass(self) -> Mass:
+        return self.mass or "diagonal"
+
+    def _variances(self, state: NUTSState) -> Array:
+        """What BlackJAX calls the inverse mass matrix: a vector, or a matrix."""
+        scales = state.warmup.scales
+        if scales is None:
+            return jnp.ones_like(ravel_pytree(state.params)[0])
+        if adaptation.is_dense(scales):
+            return scales @ scales.T
+        return jnp.square(ravel_pytree(scales)[0])

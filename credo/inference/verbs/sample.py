@@ -13,6 +13,7 @@ from credo.errors import CredoError
 from credo.inference.density import Density
 from credo.inference.method import Method
 from credo.inference.registry import METHODS, as_method, name_of
+from credo.inference.sampling.trees import size
 from credo.inference.verbs.fit import infer
 from credo.keys import as_key
 from credo.posterior import Draws
@@ -64,6 +65,7 @@ def sample(
     starts = [{"position": jax.tree.map(_as_float, position)} for position in positions]
     for chain, start in enumerate(starts):
         _check_start(target, start, data, chain)
+    chosen = chosen.for_density(size(starts[0]))
     rows = () if data is None else jax.tree.map(jnp.asarray, data)
     return infer(
         target, resident(rows), rows, chosen, key, starts, facts={"num_data": _num_rows(data)},
