@@ -12,7 +12,10 @@ from credo import caching
 from credo.likelihoods import Categorical
 from tests.engine.test_compilations import counted, has_maps, memory_maps
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    pytest.mark.filterwarnings("ignore::credo.CredoWarning"),  # runs far too short
+]
 
 
 def fit(width):
