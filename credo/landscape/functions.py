@@ -47,7 +47,7 @@ def disagreement(first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]) ->
     """d = (1/n) Σ 1[f₁(x) ≠ f₂(x)] of two columns of labels.
 
     Example:
-        >>> disagreement([0, 1, 2, 3], [0, 1, 2, 2]).value
+        >>> disagreement(np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])).value
         0.25
     """
     first, second = np.asarray(first), np.asarray(second)
@@ -82,7 +82,7 @@ def normalized(
     """
     mistakes = 1.0 - np.asarray(accuracy, float)
     possible = np.where(mistakes > 0, mistakes, np.nan)
-    return np.asarray(disagreement, float) / possible
+    return np.asarray(np.asarray(disagreement, float) / possible)
 
 
 def independent_disagreement(first: Any, second: Any, num_classes: int) -> Any:

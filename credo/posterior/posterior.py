@@ -161,7 +161,11 @@ def with_whole_prior(model: Model, input_shape: tuple[int, ...]) -> Model:
 
 
 def checked(
-    cls: type, fields: dict[str, Any], model: Model, input_shape: tuple[int, ...], more_axes: int = 0
+    cls: type,
+    fields: dict[str, Any],
+    model: Model,
+    input_shape: tuple[int, ...],
+    more_axes: int = 0,
 ) -> Any:
     """A posterior from the fields of a file, whose arrays must be those of the model."""
     template = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape))
@@ -186,7 +190,7 @@ def _like(template: Any, value: Any, axes: int, name: str) -> Any:
         arrays = [a for p in parts for a in (p.arrays if isinstance(p, Leaves) else (p,))]
     else:
         arrays = parts
-        if found != structure:
+        if found != structure:  # type: ignore[operator]
             raise CredoError(f"its {name} are not those of the network it names")
     if len(arrays) != len(leaves):
         raise CredoError(

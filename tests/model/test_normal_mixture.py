@@ -15,13 +15,15 @@ Y = np.array([0.4, -2.0])
 
 def density(y, output=OUTPUTS[0]):
     weights = np.exp(output[:3]) / np.exp(output[:3]).sum()
-    return sum(w * stats.norm.pdf(y, m, np.exp(s)) for w, m, s in zip(weights, output[3:6], output[6:]))
+    parts = zip(weights, output[3:6], output[6:])
+    return sum(w * stats.norm.pdf(y, m, np.exp(s)) for w, m, s in parts)
 
 
 def predictive(draws=1, outputs=OUTPUTS):
     likelihood = NormalMixture(3)
     _, kept = likelihood.summarize({}, jnp.asarray(outputs))
-    return likelihood.predictive({}, {n: np.stack([np.asarray(a)] * draws) for n, a in kept.items()})
+    stacked = {name: np.stack([np.asarray(array)] * draws) for name, array in kept.items()}
+    return likelihood.predictive({}, stacked)
 
 
 def test_density_and_moments_are_those_of_the_formula():
@@ -54,7 +56,6 @@ def test_equal_draws_disagree_about_nothing():
     moved = {n: np.stack([np.asarray(a), np.asarray(a) + (n == "means")]) for n, a in kept.items()}
     information = NormalMixture(3).predictive({}, moved).mutual_information
 
-
     def divergence(y, shift):
         both = 0.5 * (density(y) + density(y - 1))
         return 0.5 * density(y - shift) * np.log(density(y - shift) / both)
@@ -68,7 +69,9 @@ def test_units_move_all_parts():
 
     predicted = predictive().in_units(Units(shift=10.0, factor=2.0))
     np.testing.assert_allclose(predicted.mean, 10 + 2 * predictive().mean)
-    np.testing.assert_allclose(predicted.log_prob(10 + 2 * Y), np.log(density(Y)) - np.log(2), rtol=1e-9)
+    np.testing.assert_allclose(
+        predicted.log_prob(10 + 2 * Y), np.log(density(Y)) - np.log(2), rtol=1e-9
+    )
 
 
 def test_a_draw_of_weight_two_thirds_is_two_of_three():
@@ -85,7 +88,13 @@ def test_a_draw_of_weight_two_thirds_is_two_of_three():
 
     repeated, weighted = of(3), of(2).weighted(np.array([1 / 3, 2 / 3]))
     y = np.array([0.3, -1.0])
-    for name in ("mean", "variance", "epistemic_variance", "mutual_information", "expected_entropy"):
+    for name in (
+        "mean",
+        "variance",
+        "epistemic_variance",
+        "mutual_information",
+        "expected_entropy",
+    ):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-9)
         if name != "expected_entropy":
             assert not np.allclose(getattr(of(2), name), getattr(repeated, name))  # the control
