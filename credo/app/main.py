@@ -58,7 +58,12 @@ def _insist_on_interrupts() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         raise KeyboardInterrupt
 
+    def show(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):  # that one comes again
+            sys.__unraisablehook__(lost)
+
     if hasattr(signal, "setitimer"):
+        sys.unraisablehook = show
         signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGALRM, interrupt)
 

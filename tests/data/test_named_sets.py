@@ -38,6 +38,10 @@ REAL_SIZES = {
     "text/sms-spam": (4459, 1115, (2048,), 2),
     "text/subjectivity": (8000, 2000, (2048,), 2),
     "text/trec": (5452, 500, (2048,), 6),
+    "tables/adult": (9600, 2400, (107,), 2),
+    "tables/hypothyroid": (3018, 754, (59,), 4),  # with a column without values
+    "tables/autoMpg": (318, 80, (8,), None),
+    "tables/winequality-white": (3918, 980, (11,), None),  # whole numbers, and a quantity
 }
 # The first test labels, as commonly printed.
 FIRST_LABELS = {
@@ -251,6 +255,12 @@ def test_real_sets(name, data_dir):
     check(data, *REAL_SIZES[name])
     first = FIRST_LABELS.get(name, [])
     assert data.test.y[: len(first)].tolist() == first
+
+
+def test_every_real_table_is_found(data_dir):
+    listed = [name for name in names(data_dir=data_dir) if name.startswith("tables/")]
+    files = {f"tables/{path.stem.lower()}" for path in (data_dir / "tables").glob("*.csv")}
+    assert set(listed) == files and len(listed) == 27
 
 
 def test_real_targets_keep_their_units(data_dir):
