@@ -38,10 +38,6 @@ REAL_SIZES = {
     "text/sms-spam": (4459, 1115, (2048,), 2),
     "text/subjectivity": (8000, 2000, (2048,), 2),
     "text/trec": (5452, 500, (2048,), 6),
-    "tables/adult": (9600, 2400, (107,), 2),
-    "tables/hypothyroid": (3018, 754, (59,), 4),  # with a column without values
-    "tables/autoMpg": (318, 80, (8,), None),
-    "tables/winequality-white": (3918, 980, (11,), None),  # whole numbers, and a quantity
 }
 # The first test labels, as commonly printed.
 FIRST_LABELS = {
@@ -255,6 +251,22 @@ def test_real_sets(name, data_dir):
     check(data, *REAL_SIZES[name])
     first = FIRST_LABELS.get(name, [])
     assert data.test.y[: len(first)].tolist() == first
+
+
+@pytest.mark.parametrize(
+    ("name", "num_train", "num_test", "width", "num_classes"),
+    [
+        ("tables/hypothyroid", 3018, 754, 59, 4),  # with a column without values
+        ("tables/autoMpg", 318, 80, 8, None),
+        ("tables/winequality-white", 3918, 980, 11, None),  # whole numbers, and a quantity
+    ],
+)
+def test_real_tables(name, num_train, num_test, width, num_classes, data_dir):
+    data = load(name, data_dir=data_dir)
+    assert (data.train.x.shape, data.test.x.shape) == ((num_train, width), (num_test, width))
+    assert (data.classes and len(data.classes)) == num_classes and data.name == name.lower()
+    again = load(name, split=1, data_dir=data_dir)
+    assert not np.array_equal(data.test.y, again.test.y)
 
 
 def test_every_real_table_is_found(data_dir):
