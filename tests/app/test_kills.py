@@ -55,7 +55,7 @@ def bits(path: Path) -> dict[str, bytes]:
     """Everything in a model file but the time it took."""
     posterior = credo.load(path)
     record = posterior.record
-    told = {"options": record.options, "extra": record.extra, "method": record.method}
+    told = {"options": record.options, "notes": record.notes, "method": record.method}
     arrays = {**credo.files.flatten({"weights": posterior, "history": record.history})}
     return {"told": repr(told).encode()} | {
         name: repr((array.dtype, array.shape)).encode() + array.tobytes()
