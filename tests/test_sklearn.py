@@ -200,11 +200,11 @@ def test_a_wrong_nested_parameter_changes_nothing_and_says_what_there_is():
     [
         ({"method": "dropuot"}, "unknown method 'dropuot'.*did you mean 'dropout'"),
         ({"method": credo.HMC}, "or an instance such as credo.HMC"),
-        ({"method": 3}, "method must be one of map,.*got 3"),
+        ({"method": 3}, "method must be one of auto, map,.*got 3"),
         ({"num_draws": 0}, "num_draws must be a whole number above 0, got 0"),
         ({"network": "mlp"}, "network must be one of credo.networks.*got 'mlp'"),
         ({"activation": "rellu"}, "unknown activation 'rellu'"),
-        ({"prior_scale": -1}, "a prior scale must be positive, got -1"),
+        ({"prior_scale": -1}, "scale must be a number greater than 0, got -1"),
         ({"temperature": 0}, "the temperature must be positive"),
     ],
 )
@@ -214,6 +214,16 @@ def test_bad_parameters_are_refused_before_any_work(params, message):
         estimator.fit(X, VALUES)
     with pytest.raises(NotFittedError):
         estimator.predict(X)
+
+
+@both
+def test_the_default_is_auto(estimator):
+    y = LABELS if estimator is BayesianClassifier else VALUES
+    default = estimator(random_state=0)
+    assert default.method == "auto" and "method__num_folds" in default.get_params()
+    found = default.set_params(method__num_steps=100).fit(X, y)
+    assert found.posterior_.record.method == "auto"
+    assert found.score(X, y) > 0.6
 
 
 def test_one_class_is_refused():

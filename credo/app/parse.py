@@ -47,10 +47,10 @@ DESCRIPTION = (
 NEXT_STEP = """\
 credo: networks that know what they do not know. To start:
 
-  credo compare                                            methods side by side, on digits
-  credo fit TABLE.csv --target COLUMN --out MODEL          learn from a table of your own
-  credo predict MODEL NEW.csv                              what it says of new rows, and how surely
-  credo --help                                             all commands; credo COMMAND --help: flags
+  credo compare                                     methods side by side
+  credo fit TABLE.csv --target COLUMN --out MODEL   learn from your own table
+  credo predict MODEL NEW.csv                       answers and how sure they are
+  credo --help                                      all commands
 """
 
 

@@ -57,7 +57,9 @@ def _of_classes(comparison: Comparison, count: int) -> dict[str, list[Example]]:
         chosen = _largest(surprise, count, least=0.0)
         return {MISTAKES: _described(chosen, surprise, seen, truths, classes, is_ood=False)}
     scores = disagreement([predicted.probs for predicted in seen.values()])
-    chosen = _largest(scores, count)
+    answers = np.stack([predicted.codes for predicted in seen.values()])
+    # Where all give the same answer, that they are not equally sure of it is no picture's worth.
+    chosen = _largest(np.where((answers == answers[0]).all(axis=0), 0.0, scores), count)
     groups = {TEST: _described(chosen, scores, seen, truths, classes, is_ood=False)}
     if comparison.ood is not None:
         seen = {name: _classes(run.ood_predicted) for name, run in runs.items()}

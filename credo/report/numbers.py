@@ -21,7 +21,7 @@ from credo.report.results import Comparison, Run
 FORMAT = 2
 ENTROPY_BINS = 24
 POINTS = 300  # predictions shown of a regression
-REJECTED = np.linspace(0, 0.8, 33)
+REJECTED = np.linspace(0, 0.5, 26)  # shares of test rows
 
 
 class Histogram(NamedTuple):

@@ -132,10 +132,11 @@ def rejection_section(comparison: Comparison) -> str:
     """Accuracy, or RMSE, of what is left when the least certain rows are rejected."""
     curves = {name: rejection(comparison, name) for name in comparison.runs}
     title = "RMSE" if comparison.regression else "accuracy"
-    half = int(np.argmin(np.abs(REJECTED - 0.2)))
+    tenth = int(np.argmin(np.abs(REJECTED - 0.1)))
     drawings, captions = {}, {}
     for name, own in curves.items():
-        captions[name] = f"{title} {own[half]:.3g} without the least certain 20 %"
+        shown = f"{own[tenth]:.3g}" if comparison.regression else f"{own[tenth]:.3f}"
+        captions[name] = f"{shown} without the least certain tenth"
         others = [curve for other, curve in curves.items() if other != name]
         drawings[name] = svg(
             one_panel(lambda axes, o=own, rest=others: plots.draw_rejection(axes, o, rest, title)),

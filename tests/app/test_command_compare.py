@@ -3,10 +3,13 @@
 import json
 
 import numpy as np
+import pytest
 
 import credo.report
 from app.conftest import flowers
+from credo.app.parse import parse
 from credo.app.training import comparison_data
+from credo.inference import METHODS
 
 
 def test_a_small_comparison(command, tmp_path):
@@ -15,6 +18,8 @@ def test_a_small_comparison(command, tmp_path):
     result = command("compare", "iris", *flags, "--out", page)
     assert result.code == 0 and result.err == ""
     assert "method" in result.out and "map" in result.out and str(page) in result.out
+    first, last = result.out.splitlines()[0], result.out.splitlines()[-1]
+    assert first.startswith("map: NLL ") and last.startswith("map: NLL ")
     assert page.read_text("utf-8").startswith("<!")
     assert json.loads(page.with_suffix(".json").read_text("utf-8"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]
@@ -32,11 +37,17 @@ def test_flags_reach_the_comparison(command, monkeypatch, tmp_path, table):
         credo.report, "print_table", lambda found: print(f"table of what was {found}")
     )
     monkeypatch.setattr(credo.report, "write_report", lambda found, path: path.touch())
+    monkeypatch.setattr(credo.report, "verdict", lambda found: f"verdict of what was {found}")
     out = tmp_path / "page.html"
     flags = ("--methods", "hmc", "map", "--seeds", "7", "--hidden", "3", "2", "--out", out)
-    result = command("compare", table, "--target", "kind", *flags, "--ood", table)
+    more = ("--seed", "5", "--prior-scale", "0.3", "--baselines")
+    result = command("compare", table, "--target", "kind", *flags, *more, "--ood", table)
     assert result.code == 0 and "table of what was found" in result.out
-    assert (seen["methods"], seen["seeds"], seen["num_draws"]) == (("hmc", "map"), 7, 100)
+    assert result.out.endswith("verdict of what was found\n")
+    assert seen["methods"] == {"hmc": credo.HMC(), "map": credo.MAP()}
+    assert list(seen["methods"]) == ["hmc", "map"]
+    assert (seen["seeds"], seen["num_draws"]) == (7, 100)
+    assert (seen["seed"], seen["prior_scale"], seen["baselines"]) == (5, 0.3, True)
     assert seen["network"] == credo.networks.MLP(hidden=(3, 2))
     assert seen["data"].classes == ("big", "small") and seen["ood"].shape == (120, 7)
 
@@ -66,3 +77,50 @@ def test_named_sets(refused, tmp_path):
     refused("compare", "diabetes", "--ood", "iris", "--out", tmp_path / "r.html", words="--ood")
     refused("compare", "iris", "--target", "kind", words="--target")
     refused("compare", "iris", "--out", tmp_path / "r.json", words=".html")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("map,hmc", "auto"), ("map, hmc,auto",), ("map", "hmc", "auto", "map"), ("map,,hmc,auto",)],
+)
+def test_commas_or_spaces_stand_between_methods(given):
+    assert list(parse(["compare", "--methods", *given]).chosen_methods()) == ["map", "hmc", "auto"]
+
+
+def test_any_field_of_a_method_is_a_flag():
+    flags = ["--methods", "map,hmc", "bayes-by-backprop", "--hmc.num-samples", "500"]
+    parsed = parse(["compare", "iris", *flags])
+    assert parsed.chosen_methods() == {
+        "map": credo.MAP(),
+        "hmc": credo.HMC(num_samples=500),
+        "bayes-by-backprop": credo.BayesByBackprop(),
+    }
+    more = ["--bayes-by-backprop.num-steps=7", "--map.optimizer", "sgd"]
+    found = parse(["compare", "--methods=map,bayes-by-backprop", *more]).chosen_methods()
+    assert found["bayes-by-backprop"].num_steps == 7 and found["map"].optimizer == "sgd"
+
+
+def test_settings_of_the_default_methods_and_of_members():
+    found = parse(["compare", "--hmc.num-warmup", "3"]).chosen_methods()
+    assert list(found) == ["map", "dropout", "ensemble", "laplace", "hmc", "auto"]
+    assert found == {name: METHODS[name]() for name in found} | {"hmc": credo.HMC(num_warmup=3)}
+    member = ["--ensemble.member", "dropout", "--ensemble.member-rate", "0.1"]
+    found = parse(["compare", "--methods", "ensemble", *member]).chosen_methods()
+    assert found == {"ensemble": credo.Ensemble(member=credo.Dropout(rate=0.1))}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--methods", "map", "--hmc.num-samples", "3"), "add hmc to --methods"),
+        (("--methods", "map", "--map.num-stps", "3"), "did you mean '--map.num-steps'"),
+        (("--mpa.num-steps", "3"), "did you mean 'map'"),
+        (("--methods", "mpa"), "did you mean 'map'"),
+        (("--methods", "map", "--map.num-steps", "-3"), "num_steps must be"),
+        (("--methods", ","), "no methods"),
+        (("--methods", "map", "--seed", "-1"), "seeds lie between"),
+        (("--methods", "map", "--prior-scale", "0"), "scale must be a number greater than 0"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense(refused, tmp_path, flags, words):
+    refused("compare", "iris", *flags, "--out", tmp_path / "r.html", words=words)

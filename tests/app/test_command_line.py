@@ -19,11 +19,19 @@ from credo.app.refusals import complaint
 from credo.inference import METHODS
 
 
-def test_without_arguments_help_is_shown(command):
+def test_without_arguments_the_next_step_is_shown(command):
     result = command()
     assert result.code == 0 and result.err == ""
+    lines = result.out.splitlines()
+    assert len(lines) < 8 and max(map(len, lines)) <= 80
+    for line in lines[2:]:  # every line shown is a command
+        assert line.split()[:1] == ["credo"] and line.split()[1] in (*COMMANDS, "--help")
+
+
+def test_help_lists_all_commands(command):
+    result = command("--help")
+    assert result.code == 0 and result.err == ""
     assert all(name in result.out for name in COMMANDS)
-    assert command("--help") == result
 
 
 def test_version(command):

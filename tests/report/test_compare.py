@@ -12,11 +12,11 @@ from credo.evaluation import Estimate
 from credo.posterior import Record
 from credo.predictive import NormalPredictive
 from credo.report import compare
-from credo.report.compare import fit_noting_warnings, reliability, trace
-from credo.report.prepare import QUICK, choose_methods, every_fifth_class, prepare
+from credo.report.compare import fit_noting_warnings, num_bins, reliability, trace
+from credo.report.prepare import choose_methods, every_fifth_class, prepare, seeds_of
 from credo.report.results import over_seeds
 
-from .conftest import HOSTILE
+from .conftest import HOSTILE, shortened
 
 
 def test_one_run_for_each_method_and_seed(digits):
@@ -49,13 +49,16 @@ def test_mean_and_standard_error_over_seeds(digits):
     values = [run.metrics["nll"].value for run in runs]
     found = digits.summary("map", "nll")
     assert found.value == pytest.approx(np.mean(values), rel=1e-12)
-    assert found.error == pytest.approx(abs(values[0] - values[1]) / 2, rel=1e-9)  # s/√2, n = 2
-    assert "2 seeds" in digits.error_meaning
+    of_seeds = abs(values[0] - values[1]) / 2  # s/√2, n = 2
+    of_rows = np.mean([run.metrics["nll"].error for run in runs])
+    assert found.error == pytest.approx(np.hypot(of_rows, of_seeds), rel=1e-9)
+    rows = len(digits.data.test.y)
+    assert digits.error_meaning == f"standard error over {rows} test rows and 2 seeds"
 
 
 def test_standard_error_of_three_seeds():
-    found = over_seeds([Estimate(value, 100.0) for value in (1.0, 2.0, 6.0)])
-    assert found == (3.0, pytest.approx(np.sqrt(7.0 / 3.0)))
+    found = over_seeds([Estimate(value, 2.0) for value in (1.0, 2.0, 6.0)])
+    assert found == (3.0, pytest.approx(np.sqrt(7.0 / 3.0 + 4.0)))  # more seeds are no more rows
 
 
 def test_one_seed_has_the_error_of_its_test_set(diabetes):
@@ -107,7 +110,7 @@ def test_unfamiliar_inputs_of_another_shape_are_refused():
 def test_what_credo_warns_of_is_kept_and_the_rest_passes(digits):
     short = digits.runs[HOSTILE][0]  # 4 draws of a short chain: it cannot have converged
     assert short.warnings and all("hmc" in text for text in short.warnings)
-    assert digits.runs["map"][0].warnings == ()
+    assert not any("hmc" in text for text in digits.runs["map"][0].warnings)
 
 
 def test_warnings_of_others_are_passed_on(iris, monkeypatch):
@@ -155,10 +158,35 @@ def test_cumulative_probability_of_one_normal():
     np.testing.assert_allclose(predicted.cdf(np.array([1.0, 3.0])), [0.5, 0.8413447460685429])
 
 
-def test_names_get_quick_settings_and_unknown_ones_a_hint():
-    assert choose_methods(["hmc", "map"]) == {"hmc": QUICK["hmc"], "map": credo.MAP()}
+def test_names_have_their_own_defaults_and_unknown_ones_a_hint():
+    assert choose_methods(["hmc", "map"]) == {"hmc": credo.HMC(), "map": credo.MAP()}
     with pytest.raises(credo.CredoError, match="did you mean 'map'"):
         choose_methods(["mpa"])
+
+
+def test_methods_that_take_long_have_one_seed_unless_told():
+    assert seeds_of(credo.MAP(), 0, None) == range(3)
+    assert seeds_of(credo.HMC(), 5, None) == range(5, 6)
+    assert seeds_of(credo.HMC(), 5, 2) == range(5, 7)
+    with pytest.raises(credo.CredoError, match="between 0 and"):
+        seeds_of(credo.MAP(), -1, 2)
+
+
+def test_few_rows_have_few_bins(digits):
+    assert [num_bins(rows) for rows in (30, 288, 10_000)] == [5, 7, 15]
+    assert len(digits.runs["map"][0].reliability.count) == 5
+
+
+def test_the_first_seed_and_the_prior_reach_the_fit():
+    data, method = shortened(credo.data.load("iris"), 60, 20), {"map": credo.MAP(num_steps=30)}
+    options = {"network": credo.networks.MLP(hidden=(3,)), "seeds": 1}
+    runs = [compare(data, method, **options).runs["map"][0]]
+    runs.append(compare(data, method, **options, seed=7).runs["map"][0])
+    runs.append(compare(data, method, **options, prior_scale=0.01).runs["map"][0])
+    assert [run.seed for run in runs] == [0, 7, 0]
+    probs = [run.predicted.probs for run in runs]
+    assert not np.array_equal(probs[0], probs[1])
+    assert np.abs(probs[2] - 1 / 3).max() < np.abs(probs[0] - 1 / 3).max()
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,19 @@
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 import credo
-from credo.report import write_report
-from credo.report.examples import examples
-from credo.report.numbers import entropy_histogram, plain
+from credo.report import conclusion, write_report
+from credo.report.examples import TEST, UNFAMILIAR, examples
+from credo.report.notes import warning_notes
+from credo.report.numbers import REJECTED, entropy_histogram, plain, rejection
 from credo.report.page import CONTENTS, html_page
-from credo.report.pictures import png
+from credo.report.pictures import example_section, png
 from credo.report.plots import settled, wilson
 from credo.report.svg import TEXT, embedded, svg
 
@@ -83,7 +85,7 @@ def test_every_picture_is_described(pages, name):
         texts = [v for t, n, v in reader.attributes if (t, n) == (tag, attribute)]
         assert len(texts) == reader.tags.count(tag) and all(texts)
     num_methods = {"digits": 2, "diabetes": 2, "iris": 1}[name]
-    assert reader.tags.count("svg") == 3 * num_methods
+    assert reader.tags.count("svg") == 4 * num_methods
     assert ("img" in reader.tags) == (name == "digits")
 
 
@@ -106,10 +108,16 @@ def test_colors_follow_the_reader_scheme(pages):
     assert not re.search(r"(fill|stroke): #(?!ffffff|000000)", "".join(drawings))
 
 
-def test_a_method_equally_certain_of_all_rows_says_so(pages, diabetes):
-    assert "equally certain of all inputs" in pages["diabetes"]
-    assert examples(diabetes, "map")["Most certain"] == []
-    assert len(examples(diabetes, "dropout")["Most certain"]) == 5
+def test_the_page_opens_with_the_conclusion(pages, digits):
+    text = read(pages["digits"]).text
+    assert conclusion(digits) in text
+    assert text.index(conclusion(digits)) < text.index("At a glance")
+
+
+def test_a_warning_stands_on_the_page_once(pages, digits):
+    (note,) = (note for note in warning_notes(digits) if "chains disagree" in note)
+    text = read(pages["digits"]).text
+    assert text.count("chains disagree") == 1 and note in text
 
 
 def test_json_has_the_numbers_of_the_comparison(digits, tmp_path):
@@ -128,6 +136,10 @@ def test_json_has_the_numbers_of_the_comparison(digits, tmp_path):
             assert kept["warnings"] == list(run.warnings)
     assert found["data"]["name"] == digits.data.name
     assert found["methods"]["map"]["settings"]["num_steps"] == 30
+    assert found["conclusion"] == conclusion(digits)
+    (above,) = found["nll_above_best"].values()
+    assert above["value"] > 0
+    assert len(found["methods"]["map"]["kept_after_rejection"]) == len(found["rejected_shares"])
     assert (tmp_path / "page.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "page.json"]
 
@@ -165,21 +177,63 @@ def test_a_failure_leaves_the_old_files(digits, tmp_path, monkeypatch):
     assert (tmp_path / "page.html").read_bytes() == b"old"
 
 
-def test_examples_are_sorted_by_certainty(digits):
-    run = digits.runs["map"][0]
-    groups = examples(digits, "map")
-    entropy = run.predicted.entropy
-    assert groups["Most certain"][0].uncertainty == entropy.min()
-    assert groups["Least certain"][0].uncertainty == entropy.max()
-    mistakes = groups["Most confident mistakes"]
-    wrong = run.predicted.labels != digits.data.test.y
-    assert all(wrong[example.row] and not example.right for example in mistakes)
-    assert mistakes[0].row in np.flatnonzero(wrong)
-    surest = run.predicted.probs.max(axis=1)[wrong].max()
-    assert run.predicted.probs[mistakes[0].row].max() == surest
-    unfamiliar = groups["Unfamiliar, yet most certain"]
-    assert {example.truth for example in unfamiliar} <= {"4", "9"}
-    assert all(example.is_ood and not example.right for example in unfamiliar)
+def test_pictures_are_of_inputs_about_which_methods_disagree(digits):
+    groups = examples(digits)
+    assert list(groups) == [TEST, UNFAMILIAR]
+    predicted = {name: runs[0].predicted for name, runs in digits.runs.items()}
+    for example in groups[TEST]:
+        for name, answer in example.answers.items():
+            code = predicted[name].codes[example.row]
+            assert answer.predicted == digits.data.classes[code]
+            assert answer.right == (code == digits.data.test.y[example.row])
+        assert len({answer.predicted for answer in example.answers.values()}) > 1
+    scores = [example.score for example in groups[TEST]]
+    assert scores and scores == sorted(scores, reverse=True)
+    assert {example.truth for example in groups[UNFAMILIAR]} <= {"4", "9"}
+    assert all(example.is_ood for example in groups[UNFAMILIAR])
+
+
+def test_methods_that_say_the_same_have_no_pictures(digits, diabetes):
+    for comparison in (digits, diabetes):
+        runs = comparison.runs["map"]
+        same = replace(comparison, runs={"one": runs, "other": runs})
+        assert not any(examples(same).values())
+        assert "None: they agree." in example_section(same)
+
+
+def test_a_single_method_shows_its_mistakes(iris, diabetes):
+    (mistakes,) = examples(iris).values()
+    predicted = iris.runs["map"][0].predicted
+    wrong = predicted.codes != iris.data.test.y
+    assert mistakes and all(wrong[example.row] for example in mistakes)
+    assert mistakes[0].score == predicted.probs.max(axis=1)[wrong].max()
+    alone = replace(diabetes, runs={"map": diabetes.runs["map"]})
+    (surprises,) = examples(alone).values()
+    predicted, truth = diabetes.runs["map"][0].predicted, diabetes.data.test.y
+    assert surprises[0].row == np.argmax(np.abs(truth - predicted.mean) / predicted.std)
+
+
+def test_quantities_about_which_methods_disagree(diabetes):
+    (group,) = examples(diabetes).values()
+    means = [runs[0].predicted.mean for runs in diabetes.runs.values()]
+    assert group[0].answers["map"].predicted == f"{means[0][group[0].row]:.4g}"
+    scores = [example.score for example in group]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_rejection_follows_the_uncertainty(digits, diabetes):
+    y = digits.data.test.y
+    kept = round(0.9 * len(y))
+    accuracies = [
+        np.mean((run.predicted.codes == y)[np.argsort(run.predicted.entropy)][:kept])
+        for run in digits.runs["map"]
+    ]
+    found = rejection(digits, "map")
+    tenth = np.argmin(np.abs(REJECTED - 0.1))
+    assert found[0] == pytest.approx(digits.summary("map", "accuracy").value)
+    assert found[tenth] == pytest.approx(np.mean(accuracies))
+    flat = rejection(diabetes, "map")  # equally certain of all rows
+    np.testing.assert_allclose(flat, diabetes.summary("map", "rmse").value, rtol=1e-6)
 
 
 def test_histogram_counts_every_input_of_every_seed(digits, iris):

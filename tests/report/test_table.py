@@ -2,11 +2,13 @@
 
 import io
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from credo.evaluation import Estimate
+from credo.report import conclusion
 from credo.report.columns import CLASSIFICATION, REGRESSION, SECONDS, _cells, shared_decimals
 from credo.report.notes import changed_settings, warning_notes
 from credo.report.table import print_table
@@ -24,9 +26,10 @@ def printed(comparison, **options) -> str:
 def test_plain_text_never_cuts_a_column(digits, width):
     text = printed(digits, width=width)
     lines = text.splitlines()
-    for title in ("method", "accuracy", "NLL", "ECE", "OOD AUROC", "seconds"):
-        assert title in lines[0]
-    row = next(line for line in lines if line.startswith("map"))
+    top = next(line for line in lines if line.startswith("method"))
+    for title in ("accuracy", "NLL", "ECE", "OOD AUROC", "seconds"):
+        assert title in top
+    row = next(line for line in lines[lines.index(top) :] if line.startswith("map"))
     assert row.count("±") == 4 and "…" not in text
     assert "\x1b" not in text and "*" in text
 
@@ -39,7 +42,9 @@ def test_a_terminal_of_80_columns_is_enough(diabetes):
 
 
 def test_figures_in_the_table_are_those_of_the_comparison(diabetes):
-    row = next(line for line in printed(diabetes).splitlines() if line.startswith("map"))
+    lines = printed(diabetes).splitlines()
+    top = next(place for place, line in enumerate(lines) if line.startswith("method"))
+    row = next(line for line in lines[top:] if line.startswith("map"))
     shown = [float(cell.strip("*±")) for cell in row.split()[1:]]
     rmse = diabetes.summary("map", "rmse")
     assert shown[0] == pytest.approx(rmse.value, rel=0.01)
@@ -48,7 +53,8 @@ def test_figures_in_the_table_are_those_of_the_comparison(diabetes):
 
 def test_the_text_below_explains_the_figures(digits):
     text = printed(digits, width=1000)
-    assert "standard error over 2 seeds" in text
+    assert digits.error_meaning in text
+    assert "row by row: " in text
     assert "held-out classes 4, 9" in text
     assert "num_samples=4 (default 100)" in text
     assert "warning: " in text
@@ -88,7 +94,18 @@ def test_only_settings_that_differ_are_listed(methods):
     assert changed_settings(methods["map"]) == {"num_steps": (30, 4000)}
 
 
-def test_similar_warnings_are_shown_once(digits):
+def test_similar_warnings_are_shown_once_for_all_methods_and_seeds(digits):
     notes = [note for note in warning_notes(digits) if "chains disagree" in note]
     assert len(notes) == 1
-    assert notes[0].startswith(f"{HOSTILE}, seed 0 (and 1 alike)")
+    assert notes[0].startswith(f"{HOSTILE}: the chains disagree")
+    run = digits.runs[HOSTILE][0]
+    same = tuple(text.replace("hmc: ", "map: ") for text in run.warnings)
+    other = replace(digits.runs["map"][0], warnings=same)
+    both = replace(digits, runs=digits.runs | {"map": (other, other)})
+    notes = [note for note in warning_notes(both) if "chains disagree" in note]
+    assert len(notes) == 1 and notes[0].startswith(f"map, {HOSTILE}: ")
+
+
+def test_the_conclusion_stands_on_top(digits):
+    text = printed(digits, width=1000)
+    assert text.splitlines()[0] == conclusion(digits)
