@@ -23,6 +23,7 @@ from credo.report.results import Comparison, Run, Trace
 
 METHODS = ("map", "dropout", "ensemble", "laplace", "hmc", "auto")
 TRACE_POINTS = 200
+MANY_ROWS = 10_000  # from which on a baseline is worth several threads
 # The first of these that a run recorded becomes its training curve.
 TRACED = ("nll", "loss", "log_joint")
 LEVELS = np.linspace(0.05, 0.95, 19)  # of central intervals
@@ -188,8 +189,13 @@ def run_baseline(
     baseline: Baseline, data: Dataset, seed: int, ood_inputs: np.ndarray | None, judge: Callable
 ) -> Run:
     """One fit of a baseline; `judge` gives the curve of what was promised and what came true."""
+    from threadpoolctl import threadpool_limits
+
+    # Threads of boosted trees wait for each other in circles, which costs more than few rows do.
+    num_threads = 1 if len(data.train.x) < MANY_ROWS else None
     began = time.perf_counter()
-    fitted = baseline.fit(flat(data.train.x), data.train.y, seed)
+    with threadpool_limits(num_threads):
+        fitted = baseline.fit(flat(data.train.x), data.train.y, seed)
     after_fit = time.perf_counter()
     predicted = predictive(fitted, data, data.test.x)
     predict_seconds = time.perf_counter() - after_fit

@@ -34,9 +34,10 @@ def verdict(comparison: Comparison) -> str:
     cheapest = best_in(comparison, "seconds")
     assert cheapest is not None
     prices = [f"{name} {_seconds(comparison, name)}" for name in dict.fromkeys(named)]
+    price = f"Price of one run: {', '.join(prices)}"
     if cheapest not in named:
-        prices.append(f"the cheapest, {cheapest}, {_seconds(comparison, cheapest)}")
-    return f"{text}. Price of one run: {', '.join(prices)}."
+        price += f"; of {cheapest}, the cheapest, {_seconds(comparison, cheapest)}"
+    return f"{text}. {price}."
 
 
 def ties(comparison: Comparison) -> list[str]:
@@ -97,4 +98,6 @@ def _value(comparison: Comparison, name: str, metric: str) -> str:
 
 def _seconds(comparison: Comparison, name: str) -> str:
     seconds = comparison.summary(name, "seconds").value
+    if seconds < 0.1:
+        return "under 0.1 s"
     return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"

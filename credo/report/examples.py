@@ -13,7 +13,7 @@ PICTURES, ROWS = 8, 8  # shown of each kind
 LEAST = 0.05  # nats (or shares of a standard deviation): less is no disagreement
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-TEST, UNFAMILIAR = "Test inputs", "Unfamiliar inputs"
+TEST, UNFAMILIAR, QUANTITIES = "Test inputs", "Unfamiliar inputs", "Test rows"
 MISTAKES, SURPRISES = "Most confident mistakes", "Biggest surprises"
 
 
@@ -119,7 +119,7 @@ def _of_quantities(comparison: Comparison, count: int) -> dict[str, list[Example
     if len(seen) == 1:
         title, scores = SURPRISES, np.abs(y - means[0]) / stds[0]
     else:
-        title, scores = TEST, means.std(axis=0) / stds.mean(axis=0)
+        title, scores = QUANTITIES, means.std(axis=0) / stds.mean(axis=0)
 
     def answer(name: str, row: int) -> Answer:
         mean, std, lower, upper = (column[row] for column in seen[name])

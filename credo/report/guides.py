@@ -50,7 +50,9 @@ REJECTION_GUIDE_QUANTITIES = (
 )
 EXAMPLE_GUIDES = {
     "Test inputs": "The inputs about which the methods disagree most, as the first seed of each "
-    "saw them. Wrong answers are red; of quantities, those that missed the 95 % interval.",
+    "saw them. Wrong answers are red.",
+    "Test rows": "The rows about which the methods disagree most, as the first seed of each saw "
+    "them. An answer is red where its 95 % interval misses the true value.",
     "Unfamiliar inputs": "No answer is right here; a method that knows its limits has a low "
     "probability.",
     "Most confident mistakes": "Wrong answers, the surest first: the hardest to catch by asking "

@@ -5,8 +5,10 @@ import math
 import re
 from typing import Any
 
-from credo.inference import Method, name_of
+from credo.inference import METHODS, Method
 from credo.report.results import Comparison
+
+MEMBERS = r" \(one of \d+ members with warnings\)$"
 
 
 def settings(method: Method) -> dict[str, Any]:
@@ -74,24 +76,27 @@ def ood_note(comparison: Comparison) -> str:
 
 
 def warning_notes(comparison: Comparison) -> list[str]:
-    """Everything the fits warned of, once where methods and seeds differ in figures only."""
+    """Everything the fits warned of, once where methods and seeds differ in figures only.
+
+    An ensemble repeats what its members warn of, and how many of them do.
+    """
     alike: dict[str, dict[str, None]] = {}
     worst: dict[str, str] = {}
     for name, runs in comparison.runs.items():
         for run in runs:
             for text in run.warnings:
-                shorter = _without_name(comparison, name, text)
-                group = re.sub(r"\d+(?:\.\d+)?", "#", shorter)
+                shorter = _without_name(name, text)
+                group = re.sub(r"\d+(?:\.\d+)?", "#", re.sub(MEMBERS, "", shorter))
                 alike.setdefault(group, {})[name] = None
                 worst[group] = max(worst.get(group, shorter), shorter, key=_figures)
     return [f"{', '.join(alike[group])}: {text}" for group, text in worst.items()]
 
 
-def _without_name(comparison: Comparison, name: str, text: str) -> str:
-    """A warning without the method's name before it."""
-    if name in comparison.methods:
-        text = text.removeprefix(f"{name_of(comparison.methods[name])}: ")
-    return text.removeprefix(f"{name}: ")
+def _without_name(name: str, text: str) -> str:
+    """A warning without the method's name before it, and an ensemble's members' names."""
+    text = text.removeprefix(f"{name}: ")
+    names = "|".join(METHODS)
+    return re.sub(f"^(?:(?:{names}): )+", "", text)
 
 
 def _figures(text: str) -> list[float]:

@@ -7,9 +7,11 @@ import pytest
 
 import credo.report
 from app.conftest import flowers
+from credo.app.compare import Compare
 from credo.app.parse import parse
 from credo.app.training import comparison_data
 from credo.inference import METHODS
+from credo.report.compare import METHODS as DEFAULT_METHODS
 
 
 def test_a_small_comparison(command, tmp_path):
@@ -124,3 +126,7 @@ def test_settings_of_the_default_methods_and_of_members():
 )  # fmt: skip
 def test_settings_that_make_no_sense(refused, tmp_path, flags, words):
     refused("compare", "iris", *flags, "--out", tmp_path / "r.html", words=words)
+
+
+def test_python_and_the_command_line_compare_the_same():
+    assert Compare.methods == DEFAULT_METHODS

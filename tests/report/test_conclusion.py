@@ -99,7 +99,7 @@ def test_auroc_differences_are_paired(found):
 def test_the_conclusion_names_the_best_the_price_and_ties(found):
     text = verdict(found)
     assert text.startswith("sure is best in NLL (0.2") and "knows at unfamiliar inputs" in text
-    assert text.endswith("Price of one run: sure 3.2 s, knows 40 s, the cheapest, noisy, 1.0 s.")
+    assert text.endswith("Price of one run: sure 3.2 s, knows 40 s; of noisy, the cheapest, 1.0 s.")
     whole = conclusion(found)
     assert whole.startswith(text)
     assert "In NLL, sure and noisy do not differ by more than their error." in whole

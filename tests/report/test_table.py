@@ -106,6 +106,17 @@ def test_similar_warnings_are_shown_once_for_all_methods_and_seeds(digits):
     assert len(notes) == 1 and notes[0].startswith(f"map, {HOSTILE}: ")
 
 
+def test_what_an_ensemble_repeats_is_not_shown_again(digits):
+    own = "map: not there yet by 0.3 nats"
+    repeated = f"ensemble: {own.replace('0.3', '0.7')} (one of 3 members with warnings)"
+    runs = {
+        name: (replace(digits.runs["map"][0], warnings=(text,)),)
+        for name, text in {"map": own, "ensemble": repeated}.items()
+    }
+    (note,) = warning_notes(replace(digits, runs=runs))
+    assert note == "map, ensemble: not there yet by 0.7 nats (one of 3 members with warnings)"
+
+
 def test_the_conclusion_stands_on_top(digits):
     text = printed(digits, width=1000)
     assert text.splitlines()[0] == conclusion(digits)
