@@ -27,7 +27,7 @@ PARTED = 0.3  # nats a row between training and held-out loss
 NEWTON_STEPS = 20  # of conjugate gradients
 QUICK_WORK = 2e7  # rows times parameters that a run of conjugate gradients may always have
 NEWTON_SHARE = 0.1  # of the work of the descent, where it has more
-ROW_GAIN = 0.05  # nats a row that a Newton step may still gain
+ROW_GAIN = 0.1  # nats a row that a Newton step may still gain, or a loss rise
 
 
 def descent_warnings(name: str, method: Any, target: Any, info: dict[str, np.ndarray]) -> list[str]:
@@ -46,13 +46,16 @@ def descent_warnings(name: str, method: Any, target: Any, info: dict[str, np.nda
 def _rise(name: str, method: Any, losses: np.ndarray) -> list[str]:
     """The end lies above the beginning, or above what the run had reached."""
     end = losses[-max(5, len(losses) // 100) :]
-    if not method.anneals and end.mean() > losses[0] + LEAST_FALL + NUM_ERRORS * end.std():
+    tenths = np.array_split(losses, 10)
+    means = np.array([part.mean() for part in tenths])
+    # The first loss is that of one batch, and as noisy as one at the end; a run that was far above
+    # it needs no such allowance.
+    noise = NUM_ERRORS * (_error(end) if jumped_up(losses) else end.std())
+    if not method.anneals and end.mean() > losses[0] + LEAST_FALL + noise:
         return [
             f"{name}: the loss ended at {end.mean():.3g} nats a row, above the {losses[0]:.3g} "
             f"where it began; {method.divergence_hint()}"
         ]
-    tenths = np.array_split(losses, 10)
-    means = np.array([part.mean() for part in tenths])
     last, lowest = means[-1], int(means.argmin())
     noise = NUM_ERRORS * np.hypot(_error(tenths[-1]), _error(tenths[lowest]))
     if method.anneals or last <= means[lowest] + max(noise, ROW_GAIN):
@@ -63,6 +66,13 @@ def _rise(name: str, method: Any, losses: np.ndarray) -> list[str]:
     ]
 
 
+def jumped_up(losses: np.ndarray) -> bool:
+    """Whether a part of the run lay far above its beginning."""
+    highest = max(part.mean() for part in np.array_split(losses, 10))
+    end = losses[-max(5, len(losses) // 100) :]
+    return bool(highest > losses[0] + 1 + NUM_ERRORS * end.std())
+
+
 def _fall(name: str, method: Any, losses: np.ndarray) -> list[str]:
     """The loss falls by more than its noise, and more than little, over the last tenth of time."""
     before, after = last_tenths(method, losses)
@@ -70,9 +80,11 @@ def _fall(name: str, method: Any, losses: np.ndarray) -> list[str]:
     noise = NUM_ERRORS * np.hypot(_error(before), _error(after))
     if fall <= max(noise, LEAST_FALL, SHARE_OF_FALL * (losses[0] - after.mean())):
         return []
+    is_too_fast = not method.anneals and jumped_up(losses)
+    hint = method.divergence_hint() if is_too_fast else _longer(method, len(losses))
     return [
         f"{name}: the loss still fell by {fall:.2g} nats a row over the last tenth of the descent, "
-        f"to {after.mean():.3g}; {_longer(method, len(losses))}"
+        f"to {after.mean():.3g}; {hint}"
     ]
 
 

@@ -15,6 +15,7 @@ Networks: Approximately Bayesian Ensembling, AISTATS 2020. Osband, Aslanides & C
 Prior Functions for Deep Reinforcement Learning, NeurIPS 2018.
 """
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from jaxtyping import Array
 from credo.engine import Info, Plan, pick
 from credo.errors import CredoError
 from credo.fields import COUNT, at_least, check_fields
-from credo.inference.method import Method, Wrapper
+from credo.inference.method import DescentMethod, Method, Wrapper
 from credo.model import Batch, Normal, Target
 from credo.networks import Params
 from credo.networks.prior_function import Free, PriorFunction
@@ -165,10 +166,13 @@ class Ensemble(Wrapper):
     ) -> list[str]:
         """The warnings of the first member that has any, and how many have."""
         target = replace(target, model=posterior.model)
+        judge = self.inner.warnings
+        if self._changes_the_loss and isinstance(self.inner, DescentMethod):
+            judge = functools.partial(DescentMethod.warnings, self.inner)  # no mode of the target
         found = []
         for index, member in enumerate(split(posterior, self.size)):
             part = {name: np.array_split(value, self.size)[index] for name, value in info.items()}
-            found.append(self.inner.warnings(target, member, data, part))
+            found.append(judge(target, member, data, part))
         warned = [messages for messages in found if messages]
         if len(warned) < 2:
             return [message for messages in warned for message in messages]
@@ -179,6 +183,11 @@ class Ensemble(Wrapper):
         from credo.inference.registry import as_method  # which imports this module
 
         return as_method(self.member)
+
+    @property
+    def _changes_the_loss(self) -> bool:
+        """Whether members minimise something else than the target's loss of their weights."""
+        return bool(self.anchored or self.adversarial or self.prior_function)
 
     def _check(self, target: Target) -> None:
         """Raise before the run what would only show after it."""

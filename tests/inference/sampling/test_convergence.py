@@ -114,7 +114,7 @@ def test_one_chain_of_four_in_another_mode_is_reported():
     def two_modes(x):
         return jnp.logaddexp(-0.5 * jnp.sum((x - 9) ** 2), -0.5 * jnp.sum((x + 9) ** 2))
 
-    method = credo.HMC(num_samples=150, num_warmup=100, num_leapfrog=5)
+    method = credo.HMC(num_samples=150, num_warmup=100)
 
     def run(elsewhere):
         centers = iter([9.0] * (4 - elsewhere) + [-9.0] * elsewhere)
