@@ -68,15 +68,20 @@ class Evidence(NamedTuple):
         return -2 * (self.log_likelihood + self.num_targets * log_scales)
 
 
-def maximize(evidence: Evidence) -> Float[Array, "2"]:
-    """(log m², log c²) of the largest evidence; log c² stays 0 where the noise is known."""
+def maximize(evidence: Evidence, least_noise: float = -LIMIT) -> Float[Array, "2"]:
+    """(log m², log c²) of the largest evidence; log c² stays 0 where the noise is known.
+
+    `least_noise` bounds log c² from below.
+    """
     learns_noise = evidence.learns_noise and evidence.log_scale.size > 0
-    active = jnp.array([1.0, float(learns_noise)])
     gradient, hessian = jax.grad(evidence.at), jax.hessian(evidence.at)
+    lowest = jnp.array([-LIMIT, least_noise])
 
     def improve(_: int, logs: Array) -> Array:
+        held = (logs <= lowest) & (gradient(logs) < 0)  # at its bound, and pulled across it
+        active = jnp.array([1.0, float(learns_noise)]) * ~held
         curved = hessian(logs) * jnp.outer(active, active) - jnp.diag(1 - active)
         step = -jnp.linalg.solve(curved - 1e-9 * jnp.eye(2), gradient(logs) * active)
-        return jnp.clip(logs + jnp.clip(step, -LARGEST_STEP, LARGEST_STEP), -LIMIT, LIMIT)
+        return jnp.clip(logs + jnp.clip(step, -LARGEST_STEP, LARGEST_STEP), lowest, LIMIT)
 
     return jax.lax.fori_loop(0, NEWTON_STEPS, improve, jnp.zeros(2))

@@ -59,7 +59,7 @@ class SWAG(DescentMethod):
 
     collect_from: float = 0.75
     """Share of the run after which networks are collected."""
-    swa_rate: float = 1e-3
+    swa_rate: float = 2e-4
     """The constant learning rate while they are; until then the schedule leads to it."""
     collect_every: int = 25
     """Steps between two of them."""
