@@ -49,7 +49,7 @@ credo: networks that know what they do not know. To start:
 
   credo compare                                     methods side by side
   credo fit TABLE.csv --target COLUMN --out MODEL   learn from your own table
-  credo predict MODEL NEW.csv                       answers and how sure they are
+  credo predict MODEL NEW.csv                       answers, and how sure
   credo --help                                      all commands
 """
 
