@@ -86,7 +86,7 @@ class BnnRegression:
             "mean-field VI": BayesByBackprop(**common),
             # Gradients grow with 1/noise²: the rate must shrink with it.
             "SGLD": SGLD(learning_rate=0.05 * self.noise**2, **chains),
-            "SGHMC": SGHMC(learning_rate=0.05 * self.noise**2, **chains),
+            "SGHMC": SGHMC(learning_rate=0.05 * self.noise**2, momentum=0.9, **chains),
         }
 
     def _page(self, rhat, predicted, test: Split, rows_seen: int, seconds: float) -> Page:

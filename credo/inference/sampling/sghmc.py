@@ -50,9 +50,9 @@ class SGHMC(Method):
     """
 
     learning_rate: float | None = None
-    """Step size η on the mean loss; by default 0.02 for classes, 0.01 for quantities (times σ²
+    """Step size η on the mean loss; by default 0.05 for classes, 0.003 for quantities (times σ²
     where a noise σ below 1 is known) and bare densities."""
-    momentum: float = 0.9
+    momentum: float = 0.99
     """μ: what a step keeps of the velocity; 1 − μ is the friction."""
     num_samples: int = 100
     """Draws kept per chain."""
@@ -60,7 +60,7 @@ class SGHMC(Method):
     """Steps before the first draw."""
     num_chains: int = 4
     """Independent chains, each from its own initialisation."""
-    thin: int = 100
+    thin: int = 200
     """Steps per kept draw."""
     batch_size: int = 128
     """Rows per step."""
@@ -83,7 +83,7 @@ class SGHMC(Method):
         self, key: Array, target: Target, state: SGHMCState, batch: Batch
     ) -> tuple[SGHMCState, Info]:
         loss, gradient = jax.value_and_grad(mean_loss(target, batch))(state.params)
-        rate = step_size(self, target, 0.02, 0.01)
+        rate = step_size(self, target, 0.05, 0.003)
         spread = self.noise * jnp.sqrt(2 * (1 - self.momentum) * rate / target.num_data)
         velocity = jax.tree.map(
             lambda u, g, xi: self.momentum * u - rate * g + spread * xi,

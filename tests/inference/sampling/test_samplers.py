@@ -143,7 +143,7 @@ def test_mala_accepts_everything_as_its_step_vanishes():
 
 STEPS = {"num_chains": 4, "num_samples": 1200, "num_warmup": 1000}
 LANGEVIN = credo.SGLD(learning_rate=0.02, thin=75, **STEPS)
-FRICTION = credo.SGHMC(learning_rate=0.01, thin=30, **STEPS)
+FRICTION = credo.SGHMC(learning_rate=0.01, momentum=0.9, thin=30, **STEPS)
 
 
 def nearly_agree(method, target):

@@ -180,7 +180,9 @@ def test_weighted_draws_are_resampled_by_weight():
 @pytest.mark.parametrize(("rate", "variance"), [(0.1, 0.5278), (0.01, 0.5026), (0.001, 0.5003)])
 def test_sghmc_has_its_discrete_variance(rate, variance):
     """The solution of the 2 × 2 Lyapunov equation, μ = 0.9 and a = 2."""
-    drawn = credo.sample(quadratic, 0.0, credo.SGHMC(learning_rate=rate, thin=30, **LONG))
+    drawn = credo.sample(
+        quadratic, 0.0, credo.SGHMC(learning_rate=rate, momentum=0.9, thin=30, **LONG)
+    )
     np.testing.assert_allclose(lyapunov(rate, 0.9), variance, atol=1e-4)
     assert second_moment_is(drawn, lyapunov(rate, 0.9))
     assert not second_moment_is(drawn, 1.15 * lyapunov(rate, 0.9))
@@ -216,7 +218,9 @@ def with_noise(x, batch):
 
 def noisy_sghmc(rate, **settings):
     # Fewer steps than an epoch has, so that batches of one are as good as independent.
-    method = credo.SGHMC(learning_rate=rate * len(NOISY_ROWS), batch_size=1, **settings)
+    rate = rate * len(NOISY_ROWS)
+    settings = {"momentum": 0.9, **settings}
+    method = credo.SGHMC(learning_rate=rate, batch_size=1, **settings)
     return credo.sample(with_noise, jnp.zeros(40), method, data=NOISY_ROWS)
 
 
@@ -245,7 +249,13 @@ def test_without_friction_the_noise_of_gradients_heats_for_ever():
 
 def test_sghmc_without_noise_is_momentum_sgd():
     method = credo.SGHMC(
-        learning_rate=0.05, noise=0.0, num_warmup=0, num_samples=30, thin=1, num_chains=1
+        learning_rate=0.05,
+        momentum=0.9,
+        noise=0.0,
+        num_warmup=0,
+        num_samples=30,
+        thin=1,
+        num_chains=1,
     )
     drawn = credo.sample(quartic, 1.0, method)
     rule = optax.sgd(0.05, momentum=0.9)
