@@ -62,9 +62,9 @@ def check_fields(instance: Any, **ranges: Range) -> None:
     """
     kinds = get_type_hints(type(instance))
     for name, kind in kinds.items():
-        if get_origin(kind) is Literal and getattr(instance, name) not in get_args(kind):
-            choices = ", ".join(map(repr, get_args(kind)))
-            _refuse(instance, name, f"one of {choices}")
+        choices = _choices(kind)
+        if choices and getattr(instance, name) not in choices:
+            _refuse(instance, name, f"one of {', '.join(map(repr, choices))}")
     for name, allowed in ranges.items():
         value, kind = getattr(instance, name), kinds[name]
         options = (kind, *get_args(kind))
@@ -75,6 +75,17 @@ def check_fields(instance: Any, **ranges: Range) -> None:
         if isinstance(value, bool) or not is_number or value not in allowed:
             _refuse(instance, name, f"a {'whole ' if is_whole else ''}number {allowed}")
         object.__setattr__(instance, name, int(value) if is_whole else float(value))
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """What a field that names one of several choices, or None, may be; empty for other fields."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    parts = get_args(kind)
+    if NoneType in parts and len(parts) == 2:
+        own = _choices(next(part for part in parts if part is not NoneType))
+        return (*own, None) if own else ()
+    return ()
 
 
 def _refuse(instance: Any, name: str, expected: str) -> NoReturn:
