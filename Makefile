@@ -12,7 +12,7 @@ run: .venv/installed
 	.venv/bin/credo compare digits
 
 test: .venv/installed-test
-	.venv/bin/python -m pytest -n 2 tests
+	.venv/bin/python -m pytest -n 2 --dist loadfile tests
 
 lint: .venv/installed-dev
 	.venv/bin/ruff format --check .

@@ -188,7 +188,7 @@ def test_a_wrong_nested_parameter_changes_nothing_and_says_what_there_is():
     estimator = BayesianClassifier("map")
     with pytest.raises(credo.CredoError, match=r"MAP has no hyper-parameter 'rate'; .*num_steps"):
         estimator.set_params(method__rate=0.1, hidden=(3,))
-    with pytest.raises(credo.CredoError, match=r"num_steps must be .* greater than 0"):
+    with pytest.raises(credo.CredoError, match=r"num_steps must be .* at least 1"):
         estimator.set_params(method__num_steps=-1)
     with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
         estimator.set_params(depth=3)

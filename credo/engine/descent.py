@@ -118,6 +118,7 @@ class Descent(Algorithm):
 
         def at(step: Array) -> Array:
             rate = jnp.asarray(self.learning_rate)
+            step = jnp.asarray(step, float)  # a quotient of int32 would be single precision
             share = step / total
             if not is_off(self.warmup):
                 rate = rate * jnp.minimum(1.0, (step + 1) / (self.warmup * total))

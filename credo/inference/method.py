@@ -136,6 +136,9 @@ class Wrapper(Method):
     ) -> Setup:
         return Setup(self, target, source)  # see `can_be_member`
 
+    def for_density(self, num_dimensions: int) -> Any:
+        return self  # bare densities are sampled without wrappers
+
     def posterior(self, target: Target, states: Any, kept: Any) -> Posterior:
         return self.inner.posterior(target, states, kept)
 

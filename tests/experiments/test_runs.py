@@ -22,6 +22,7 @@ from credo.experiments.registry import EXPERIMENTS, experiment_named
 from credo.networks import MLP
 
 TINY = {
+    "defaults": {"sets": ("tables/labor", "uci/yacht"), "splits": 1, "max_rows": 40},
     "dropout-accuracy": {"seeds": 2, "epochs": 1, "per_class": 5, "num_draws": 2},
     "training-log": {"seeds": 1, "epochs": 2},
     "keep-probabilities": {"seeds": 1, "epochs": 1},
